@@ -1,0 +1,3 @@
+//! The seam for all APIs: authorize, check limits, pack, stamp, propose, park, watch, query.
+
+pub mod log;
