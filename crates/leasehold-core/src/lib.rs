@@ -1,16 +1,19 @@
 //! The lease state machine: pure, deterministic, without clock, IO or randomness.
 
+mod command;
+mod event;
 mod ids;
+mod limits;
+mod outcome;
+mod record;
 mod time;
+mod view;
 
+pub use command::*;
+pub use event::*;
 pub use ids::*;
+pub use limits::*;
+pub use outcome::*;
+pub use record::*;
 pub use time::*;
-
-/// What applying one log entry led to.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Applied {
-    /// Lease time after the entry.
-    pub now: LeaseTime,
-    /// The revision after the entry.
-    pub revision: Revision,
-}
+pub use view::*;
