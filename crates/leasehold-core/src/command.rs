@@ -131,7 +131,10 @@ pub enum Class {
 
 /// What people should know about a lease: a few short texts by name, such as `reason` and `link`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metadata(Option<Arc<[(Box<str>, Box<str>)]>>);
+pub struct Metadata(Option<Arc<[Pair]>>);
+
+/// A name and its text.
+type Pair = (Box<str>, Box<str>);
 
 impl Metadata {
     /// Takes pairs of name and text; a later pair replaces an earlier one of the same name.
@@ -257,7 +260,7 @@ pub enum KeyRange {
 /// One condition on entries. On a range it must hold for every entry in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compare {
-    /// On which entries. A single key without an entry counts as one with all numbers zero and no value.
+    /// On which entries. Where there is none, one with all numbers zero and no value is taken.
     pub range: KeyRange,
     /// How the property stands to the value.
     pub relation: Relation,

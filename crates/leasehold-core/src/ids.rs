@@ -140,6 +140,11 @@ impl Key {
         Ok(Self(Arc::from(bytes)))
     }
 
+    /// A key below all others, for the beginning of ranges.
+    pub(crate) fn lowest() -> Self {
+        Self(Arc::from([].as_slice()))
+    }
+
     /// The bytes of the key.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

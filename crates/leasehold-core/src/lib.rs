@@ -1,12 +1,41 @@
 //! The lease state machine: pure, deterministic, without clock, IO or randomness.
+//!
+//! | word | what it is |
+//! |---|---|
+//! | lease | a time-bound promise to a holder; the unit of life: granted, renewed, and ended once |
+//! | claim | what a lease asks of a resource: exclusive or shared, held or waiting |
+//! | token | the fencing number of a held claim: the revision of its grant |
+//! | entry | a key with a value, versioned, bound to a lease or not |
+//! | revision | the counter of visible changes |
+//!
+//! [`State::apply`] is the only road by which anything changes: it takes a [`Stamp`] and commands and gives
+//! answers and [`Event`]s. Time is in the stamp: it moves when an entry is applied, and never otherwise. Queries
+//! look at a state and change nothing. [`State::view`] freezes it for a snapshot.
 
+mod claim;
 mod command;
+mod deadlines;
+mod entry;
 mod event;
+mod fingerprint;
+mod grant;
+mod hand_on;
 mod ids;
+mod invariants;
+mod lease;
+mod life;
 mod limits;
+mod namespaces;
 mod outcome;
+mod query;
+mod queue;
 mod record;
+mod resource;
+mod snapshot;
+mod state;
+mod table;
 mod time;
+mod tombstones;
 mod view;
 
 pub use command::*;
@@ -14,6 +43,11 @@ pub use event::*;
 pub use ids::*;
 pub use limits::*;
 pub use outcome::*;
+pub use query::{Counts, LeaseFilter};
 pub use record::*;
+pub use snapshot::{Inconsistent, View};
+pub use state::{AHEAD_MAX, State};
 pub use time::*;
 pub use view::*;
+
+use resource::ResourceKey;

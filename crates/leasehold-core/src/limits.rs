@@ -24,8 +24,8 @@ pub struct Limits {
     pub namespaces: u32,
     /// How many leases one namespace may have.
     pub leases: u32,
-    /// How many leases one identity may have in a namespace; without identities it counts holders.
-    pub leases_per_holder: u32,
+    /// How many leases one identity may have in a namespace; all anonymous callers count as one.
+    pub leases_per_identity: u32,
     /// How many claims, held and waiting, one lease may have.
     pub claims_per_lease: u32,
     /// How many entries may be bound to one lease.
@@ -44,6 +44,8 @@ pub struct Limits {
     pub value_bytes: u32,
     /// How many bytes all keys and values of one namespace may have.
     pub entry_bytes: u64,
+    /// How many bytes all leases, claims, entries and tombstones may have together, roughly counted.
+    pub state_bytes: u64,
     /// How many compares and steps a write may have.
     pub write_ops: u32,
     /// How many entries a write may touch by its ranges.
@@ -77,7 +79,7 @@ impl Default for Limits {
             tombstones: 262_144,
             namespaces: 4096,
             leases: 4_000_000,
-            leases_per_holder: 2_000_000,
+            leases_per_identity: 2_000_000,
             claims_per_lease: 8192,
             entries_per_lease: 8192,
             tree_weight: 32_768,
@@ -87,6 +89,7 @@ impl Default for Limits {
             entries: 4_000_000,
             value_bytes: 1 << 20,
             entry_bytes: 2 << 30,
+            state_bytes: 4 << 30,
             write_ops: 128,
             range_entries: 16_384,
             metadata_pairs: 16,
@@ -97,5 +100,24 @@ impl Default for Limits {
             renewals: 4096,
             sweep_piece: 1024,
         }
+    }
+}
+
+impl Limits {
+    /// Tells what is contradictory about the limits.
+    pub fn contradiction(&self) -> Option<&'static str> {
+        if self.ttl_min == Span::ZERO || self.ttl_min > self.ttl_max {
+            return Some("ttl_min must be above zero and not above ttl_max");
+        }
+        if self.ttl_max > Span::seconds(10 * 365 * 86_400) {
+            return Some("ttl_max must not be above ten years");
+        }
+        if self.sweep_piece == 0 || self.renewals == 0 || self.write_ops == 0 {
+            return Some("sweep_piece, renewals and write_ops must be above zero");
+        }
+        if self.receipts == 0 || self.tree_depth == 0 {
+            return Some("receipts and tree_depth must be above zero");
+        }
+        None
     }
 }

@@ -313,8 +313,8 @@ pub enum Bound {
     Namespaces,
     /// Leases of a namespace.
     Leases,
-    /// Leases of a holder.
-    LeasesOfHolder,
+    /// Leases of an identity.
+    LeasesOfIdentity,
     /// Claims of a lease.
     ClaimsOfLease,
     /// Entries bound to a lease.
@@ -333,6 +333,8 @@ pub enum Bound {
     ValueBytes,
     /// Bytes of all entries of a namespace.
     EntryBytes,
+    /// Bytes of everything.
+    StateBytes,
     /// Steps of a write.
     WriteOps,
     /// Entries touched by a write.
@@ -351,7 +353,7 @@ impl Bound {
         match self {
             Bound::Namespaces => "namespaces",
             Bound::Leases => "leases in the namespace",
-            Bound::LeasesOfHolder => "leases of one holder",
+            Bound::LeasesOfIdentity => "leases of one caller",
             Bound::ClaimsOfLease => "claims on one lease",
             Bound::EntriesOfLease => "entries bound to one lease",
             Bound::TreeWeight => "leases, claims and entries that end together",
@@ -361,6 +363,7 @@ impl Bound {
             Bound::Entries => "entries in the namespace",
             Bound::ValueBytes => "bytes in one value",
             Bound::EntryBytes => "bytes of entries in the namespace",
+            Bound::StateBytes => "bytes of state on this cluster",
             Bound::WriteOps => "steps in one write",
             Bound::RangeEntries => "entries touched by one write",
             Bound::MetadataPairs => "metadata texts on one lease",
@@ -483,12 +486,22 @@ pub enum Rejection {
         /// How many are allowed.
         max: u64,
     },
+    /// An endless lease has no deadline that its resources could rest until.
+    #[error("the lease is endless, so there is no deadline to wait for; revoke it with `now`")]
+    EndlessRevoke,
     /// No such wait.
     #[error("the lease has no such wait: it was granted, has elapsed or was left")]
     UnknownWait,
     /// The limits contradict each other.
     #[error("the limits contradict each other: {0}")]
     BadLimits(&'static str),
+}
+
+impl Rejection {
+    /// The refusal of something that would exceed a bound.
+    pub(crate) fn limit(bound: Bound, max: impl Into<u64>) -> Box<Rejection> {
+        Box::new(Rejection::LimitReached { bound, max: max.into() })
+    }
 }
 
 fn describe_held(held: &HeldBy) -> String {

@@ -1,0 +1,332 @@
+//! Claims of a lease: asked for, waited for, taken, given back.
+
+use crate::deadlines::Due;
+use crate::lease::{Lease, claim_size};
+use crate::queue::Waiter;
+use crate::resource::ResourceKey;
+use crate::{
+    Answer, Ask, Asks, Bound, Caller, Claim, EndCause, Event, Fact, HeldClaim, LeaseKey, LeaseTime, Leave, Namespace,
+    Once, Outcome, Patience, Receipt, Rejection, Revision, Span, State, Token, Unclaim, Wait,
+};
+
+impl State {
+    /// Asks for more resources on a living lease: all or none.
+    pub(crate) fn claim(
+        &mut self,
+        caller: &Caller,
+        namespace: &Namespace,
+        claim: Claim,
+        events: &mut Vec<Event>,
+    ) -> Answer {
+        let key = self.own_lease(caller, namespace, claim.lease, events)?;
+        self.once(key, claim.once, |state| {
+            if claim.asks.claims.is_empty() {
+                return Err(Box::new(Rejection::AsksNothing));
+            }
+            let waits = state.check_asks(namespace, &claim.asks, Some(key), events)?;
+            state.step();
+            if waits {
+                state.queue_up(key, claim.asks, false, events);
+            } else {
+                state.take_all(key, &claim.asks, events);
+            }
+            Ok(Outcome::Claimed(Box::new(state.lease_view(key))))
+        })
+    }
+
+    /// Gives one held claim back.
+    pub(crate) fn unclaim(
+        &mut self,
+        caller: &Caller,
+        namespace: &Namespace,
+        unclaim: Unclaim,
+        events: &mut Vec<Event>,
+    ) -> Answer {
+        let key = self.own_lease(caller, namespace, unclaim.lease, events)?;
+        self.once(key, unclaim.once, |state| {
+            let Unclaim { resource, token, .. } = unclaim;
+            let lease = state.leases.get(&key).expect("it was just found");
+            let Some(held) = lease.held_claim(&resource) else {
+                return Err(Box::new(Rejection::NotClaimed { resource }));
+            };
+            if held.token != token {
+                let current = Some(held.token);
+                return Err(Box::new(Rejection::StaleToken { resource, given: token, current }));
+            }
+            state.step();
+            let revision = state.revision;
+            let lease = state.leases.get_mut(&key).expect("it was just found");
+            let held = lease.remove_held(&resource).expect("it was just found");
+            lease.changed = revision;
+            let lease = lease.clone();
+            state.end_claim(key, &lease, &held, &EndCause::Released, LeaseTime::ZERO, events);
+            state.add_weight(key, -1);
+            state.hand_on_freed(vec![(key.namespace, resource)], events);
+            Ok(Outcome::Unclaimed)
+        })
+    }
+
+    /// Leaves the queues a wait stands in; a lease that was granted for the wait ends.
+    pub(crate) fn leave(
+        &mut self,
+        caller: &Caller,
+        namespace: &Namespace,
+        leave: Leave,
+        events: &mut Vec<Event>,
+    ) -> Answer {
+        let key = self.own_lease(caller, namespace, leave.lease, events)?;
+        let lease = self.leases.get(&key).expect("it was just found");
+        let Some(wait) = lease.wait(leave.wait) else {
+            return Err(Box::new(Rejection::UnknownWait));
+        };
+        if wait.born {
+            self.end(key, EndCause::Left, events);
+        } else {
+            self.step();
+            self.drop_wait(key, leave.wait, EndCause::Left, events);
+        }
+        Ok(Outcome::Left)
+    }
+
+    /// Carries out a command on a lease once, however often it arrives.
+    pub(crate) fn once(&mut self, key: LeaseKey, once: Option<Once>, run: impl FnOnce(&mut Self) -> Answer) -> Answer {
+        let Some(Once { seq, acked }) = once else { return run(self) };
+        let more = self.leases.get_mut(&key).expect("the lease was just found").more_mut();
+        more.receipts.retain(|(done, _)| *done > acked);
+        if seq <= more.seq || seq <= acked {
+            let receipt = more.receipts.iter().find(|(done, _)| *done == seq).map(|(_, receipt)| receipt.clone());
+            return self.repeated(key, seq, receipt);
+        }
+        let answer = run(self);
+        let receipts_max = self.limits.receipts as usize;
+        let Some(lease) = self.leases.get_mut(&key) else { return answer };
+        let more = lease.more_mut();
+        more.seq = seq;
+        more.receipts.push_back((seq, receipt_of(&answer)));
+        while more.receipts.len() > receipts_max {
+            more.receipts.pop_front();
+        }
+        answer
+    }
+
+    fn repeated(&self, key: LeaseKey, seq: u64, receipt: Option<Receipt>) -> Answer {
+        match receipt {
+            None => Err(Box::new(Rejection::LateCopy { seq })),
+            Some(Receipt::Refused) => Err(Box::new(Rejection::RefusedBefore { seq })),
+            Some(Receipt::Claimed) => Ok(Outcome::Claimed(Box::new(self.lease_view(key)))),
+            Some(Receipt::Unclaimed) => Ok(Outcome::Unclaimed),
+            Some(Receipt::Written { succeeded, revision }) => {
+                Ok(Outcome::Written(Box::new(crate::Written { succeeded, revision, results: Vec::new() })))
+            }
+        }
+    }
+
+    /// Checks what a command asks for. Tells whether it would have to wait, if it is willing to.
+    pub(crate) fn check_asks(
+        &mut self,
+        namespace: &Namespace,
+        asks: &Asks,
+        lease: Option<LeaseKey>,
+        events: &mut Vec<Event>,
+    ) -> Result<bool, Box<Rejection>> {
+        self.check_shape(asks, lease)?;
+        let Some(number) = self.namespaces.number(namespace) else { return Ok(false) };
+        let keys: Vec<ResourceKey> = asks.claims.iter().map(|ask| (number, ask.resource.clone())).collect();
+        for key in &keys {
+            self.settle_resource(key, events);
+        }
+        let obstacle = asks.claims.iter().zip(&keys).find(|(ask, key)| !self.is_open(key, ask, asks.priority));
+        let Some((_, obstacle)) = obstacle else { return Ok(false) };
+        if asks.patience == Patience::None {
+            return Err(Box::new(Rejection::Held(self.held_by(obstacle, asks.priority))));
+        }
+        let full = |key: &ResourceKey| {
+            self.resources.get(key).is_some_and(|row| row.queue_len() >= self.limits.waiters as usize)
+        };
+        if keys.iter().any(full) {
+            return Err(Rejection::limit(Bound::Waiters, self.limits.waiters));
+        }
+        Ok(true)
+    }
+
+    fn check_shape(&self, asks: &Asks, lease: Option<LeaseKey>) -> Result<(), Box<Rejection>> {
+        if asks.cooldown > self.limits.cooldown_max {
+            let (given, max) = (asks.cooldown, self.limits.cooldown_max);
+            return Err(Box::new(Rejection::CooldownTooLong { given, max }));
+        }
+        let row = lease.and_then(|key| self.leases.get(&key));
+        if row.map_or(0, Lease::claims) + asks.claims.len() > self.limits.claims_per_lease as usize {
+            return Err(Rejection::limit(Bound::ClaimsOfLease, self.limits.claims_per_lease));
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        for Ask { resource, .. } in &asks.claims {
+            if !seen.insert(resource) {
+                return Err(Box::new(Rejection::AskedTwice { resource: resource.clone() }));
+            }
+            if row.is_some_and(|row| row.claims_resource(resource)) {
+                return Err(Box::new(Rejection::AlreadyClaimed { resource: resource.clone() }));
+            }
+        }
+        if let Some(key) = lease {
+            self.check_weight(key, asks.claims.len())?;
+        } else if asks.claims.len() + 1 > self.limits.tree_weight as usize {
+            return Err(Rejection::limit(Bound::TreeWeight, self.limits.tree_weight));
+        }
+        self.check_bytes(asks.claims.iter().map(|ask| claim_size(&ask.resource)).sum())
+    }
+
+    /// Gives all that is asked for to a lease, in the present step.
+    pub(crate) fn take_all(&mut self, key: LeaseKey, asks: &Asks, events: &mut Vec<Event>) {
+        for ask in &asks.claims {
+            self.take(key, ask, Span::ZERO, asks.cooldown, events);
+        }
+        self.add_weight(key, asks.claims.len() as i64);
+    }
+
+    /// Gives a resource to a lease, in the present step: its token is the present revision.
+    pub(crate) fn take(&mut self, key: LeaseKey, ask: &Ask, waited: Span, cooldown: Span, events: &mut Vec<Event>) {
+        let token = Token(self.revision.0);
+        let resource = self.resource_or_new(key.namespace, ask);
+        let row = self.resources.get_mut(&resource).expect("it is there or was just made");
+        assert!(row.last_token < token, "tokens of {} rise strictly", ask.resource);
+        row.last_token = token;
+        row.holders.add(key.id, ask.mode);
+        self.note_idle(&resource);
+        self.bytes += claim_size(&ask.resource);
+        let claim = HeldClaim {
+            resource: resource.1,
+            mode: ask.mode,
+            token,
+            since: self.now,
+            since_wall: self.wall,
+            waited,
+            cooldown,
+        };
+        let revision = self.revision;
+        let lease = self.leases.get_mut(&key).expect("only living leases are given resources");
+        lease.changed = revision;
+        lease.add_held(claim);
+        let holder = lease.holder.clone();
+        let fact =
+            Fact::ClaimGranted { lease: key.id, holder, resource: ask.resource.clone(), mode: ask.mode, token, waited };
+        self.tell(key.namespace, fact, events);
+    }
+
+    /// Puts a lease into the queues of all it asks for, in the present step.
+    pub(crate) fn queue_up(&mut self, key: LeaseKey, asks: Asks, born: bool, events: &mut Vec<Event>) {
+        let wait = Wait {
+            number: self.revision,
+            deadline: asks.patience.deadline(self.now),
+            asks: asks.claims,
+            priority: asks.priority,
+            cooldown: asks.cooldown,
+            since: self.now,
+            born,
+        };
+        for ask in &wait.asks {
+            let resource = self.resource_or_new(key.namespace, ask);
+            let holder = self.leases.get(&key).expect("only living leases wait").holder.clone();
+            let position = self.join_queue(&resource, &wait, key, ask);
+            let fact = Fact::Queued { lease: key.id, holder, resource: ask.resource.clone(), mode: ask.mode, position };
+            self.tell(key.namespace, fact, events);
+        }
+        self.insert_wait(key, wait);
+    }
+
+    /// Enters a waiter into the queue of one resource; tells its position.
+    pub(crate) fn join_queue(&mut self, resource: &ResourceKey, wait: &Wait, key: LeaseKey, ask: &Ask) -> u32 {
+        let row = self.resources.get_mut(resource).expect("it is there or was just made");
+        let queue = row.queue.get_or_insert_default();
+        queue.join(wait.priority, wait.number, Waiter { lease: key.id, mode: ask.mode });
+        let position = queue.position(wait.priority, wait.number);
+        self.note_idle(resource);
+        position
+    }
+
+    /// Enters a wait into its lease and the index of deadlines.
+    pub(crate) fn insert_wait(&mut self, key: LeaseKey, wait: Wait) {
+        self.deadlines.add(wait.deadline, Due::Wait(key, wait.number));
+        self.bytes += wait.asks.iter().map(|ask| claim_size(&ask.resource)).sum::<u64>();
+        let weight = wait.asks.len() as i64;
+        self.leases.get_mut(&key).expect("only living leases wait").more_mut().waits.push(wait);
+        self.add_weight(key, weight);
+    }
+
+    /// Takes a wait from its lease and all queues, in the present step, and tells why.
+    pub(crate) fn drop_wait(&mut self, key: LeaseKey, number: Revision, cause: EndCause, events: &mut Vec<Event>) {
+        let wait = self.remove_wait(key, number);
+        let holder = self.leases.get(&key).expect("the wait's lease lives").holder.clone();
+        self.add_weight(key, -(wait.asks.len() as i64));
+        self.leave_queues(key, &wait, events, &holder, &cause);
+    }
+
+    /// Takes a wait from its lease and the index of deadlines.
+    pub(crate) fn remove_wait(&mut self, key: LeaseKey, number: Revision) -> Wait {
+        let lease = self.leases.get_mut(&key).expect("the wait's lease lives");
+        let waits = &mut lease.more_mut().waits;
+        let at = waits.iter().position(|wait| wait.number == number).expect("the wait was just found");
+        let wait = waits.remove(at);
+        self.unindex_wait(key, &wait);
+        wait
+    }
+
+    fn unindex_wait(&mut self, key: LeaseKey, wait: &Wait) {
+        self.deadlines.remove(wait.deadline, Due::Wait(key, wait.number));
+        self.bytes -= wait.asks.iter().map(|ask| claim_size(&ask.resource)).sum::<u64>();
+    }
+
+    /// Takes all waits of an ending lease from their queues.
+    pub(crate) fn end_waits(&mut self, key: LeaseKey, lease: &Lease, cause: &EndCause, events: &mut Vec<Event>) {
+        for wait in lease.waits() {
+            self.unindex_wait(key, wait);
+            self.leave_queues(key, wait, events, &lease.holder, cause);
+        }
+    }
+
+    fn leave_queues(
+        &mut self,
+        key: LeaseKey,
+        wait: &Wait,
+        events: &mut Vec<Event>,
+        holder: &crate::Holder,
+        cause: &EndCause,
+    ) {
+        for ask in &wait.asks {
+            let resource = (key.namespace, ask.resource.clone());
+            self.leave_queue(&resource, wait);
+            let (lease, holder, cause) = (key.id, holder.clone(), cause.clone());
+            let fact = Fact::Unqueued { lease, holder, resource: ask.resource.clone(), cause };
+            self.tell(key.namespace, fact, events);
+            // Who stood behind it may be first now.
+            self.revisit.insert(resource);
+        }
+    }
+
+    /// Takes a waiter from the queue of one resource.
+    pub(crate) fn leave_queue(&mut self, resource: &ResourceKey, wait: &Wait) {
+        let row = self.resources.get_mut(resource).expect("a wanted resource exists");
+        let queue = row.queue.as_mut().expect("a waiter stands in a queue");
+        queue.leave(wait.priority, wait.number);
+        if queue.is_empty() {
+            row.queue = None;
+        }
+        self.note_idle(resource);
+    }
+}
+
+fn receipt_of(answer: &Answer) -> Receipt {
+    match answer {
+        Err(_) => Receipt::Refused,
+        Ok(Outcome::Unclaimed) => Receipt::Unclaimed,
+        Ok(Outcome::Written(written)) => Receipt::Written { succeeded: written.succeeded, revision: written.revision },
+        Ok(Outcome::Claimed(_)) => Receipt::Claimed,
+        Ok(
+            Outcome::Granted(_)
+            | Outcome::Renewed(_)
+            | Outcome::Released
+            | Outcome::Revoked { .. }
+            | Outcome::Left
+            | Outcome::Configured,
+        ) => unreachable!("these commands carry no number"),
+    }
+}

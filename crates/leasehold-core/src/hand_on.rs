@@ -1,0 +1,160 @@
+//! Who gets a resource: what is free goes to the first waiters that can have all they asked for.
+//!
+//! Waiters are served in order: by priority, then as they came. A wait for several resources is served when it
+//! is first at each of them and all are free, so nobody overtakes it, and since every queue has the same order,
+//! two such waits never block each other. Waiters whose time is over are passed over; the sweep ends them.
+
+use crate::deadlines::Due;
+use crate::queue::{Place, Waiter};
+use crate::resource::{Resource, ResourceKey};
+use crate::{Ask, Event, LeaseKey, LeaseTime, NamespaceId, Revision, State, Token};
+
+impl State {
+    /// Hands freed resources on, in the present step. One that others still share is looked at when the command or
+    /// the sweep is done, so that many holders ending together cost one look.
+    pub(crate) fn hand_on_freed(&mut self, freed: Vec<ResourceKey>, events: &mut Vec<Event>) {
+        let (shared, free): (Vec<_>, Vec<_>) =
+            freed.into_iter().partition(|key| self.resources.get(key).is_some_and(|row| row.holders.len() > 0));
+        self.revisit.extend(shared);
+        self.hand_on(free, true, events);
+    }
+
+    /// Looks at all queues whose first waiter may have changed.
+    pub(crate) fn revisit_queues(&mut self, events: &mut Vec<Event>) {
+        while let Some(resource) = self.revisit.pop_first() {
+            self.hand_on(vec![resource], false, events);
+        }
+    }
+
+    /// Serves the first waiters of the resources. `stepped` tells whether the present step may carry their grants.
+    fn hand_on(&mut self, mut resources: Vec<ResourceKey>, mut stepped: bool, events: &mut Vec<Event>) {
+        resources.reverse();
+        while let Some(resource) = resources.pop() {
+            let Some((lease, number)) = self.next_served(&resource) else { continue };
+            let taken = self.asked_resources(lease, number);
+            // A token belongs to one grant only, so a second one at the same resource is a step of its own.
+            let token = Token(self.revision.0);
+            let spent = |key: &ResourceKey| self.resources.get(key).is_some_and(|row| row.last_token >= token);
+            if !stepped || taken.iter().any(spent) {
+                self.step();
+                stepped = true;
+            }
+            self.serve(lease, number, events);
+            // Others that share may go along, here and at the other resources it was first at.
+            resources.extend(taken.into_iter().rev());
+        }
+    }
+
+    /// The first waiter of a resource, if it can have all it asked for now.
+    pub(crate) fn next_served(&self, resource: &ResourceKey) -> Option<(LeaseKey, Revision)> {
+        let row = self.resources.get(resource)?;
+        if row.rests(self.now) {
+            return None;
+        }
+        let (place, waiter) = self.first_living(resource.0, row)?;
+        let lease = LeaseKey { namespace: resource.0, id: waiter.lease };
+        let wait = self.leases.get(&lease)?.wait(place.1)?;
+        let ready = |ask: &Ask| {
+            let key = (resource.0, ask.resource.clone());
+            let row = self.resources.get(&key).expect("a wanted resource exists");
+            let first = self.first_living(resource.0, row).map(|(place, _)| place.1);
+            first == Some(wait.number) && self.is_free(row, ask)
+        };
+        wait.asks.iter().all(ready).then_some((lease, wait.number))
+    }
+
+    fn is_free(&self, row: &Resource, ask: &Ask) -> bool {
+        !row.rests(self.now) && row.admits(ask.mode, self.limits.shared_holders)
+    }
+
+    /// The first waiter whose time is not over.
+    fn first_living(&self, namespace: NamespaceId, row: &Resource) -> Option<(Place, Waiter)> {
+        row.queue.as_ref()?.iter().find(|(place, waiter)| {
+            let lease = LeaseKey { namespace, id: waiter.lease };
+            let row = self.leases.get(&lease).expect("a waiter is a living lease");
+            let wait = row.wait(place.1).expect("a place belongs to a wait");
+            !wait.deadline.is_due(self.now) && !self.is_due(lease)
+        })
+    }
+
+    fn asked_resources(&self, lease: LeaseKey, number: Revision) -> Vec<ResourceKey> {
+        let wait = self.leases.get(&lease).and_then(|row| row.wait(number)).expect("the wait was just found");
+        wait.asks.iter().map(|ask| (lease.namespace, ask.resource.clone())).collect()
+    }
+
+    /// Gives a wait all it asked for, as if its lease were renewed.
+    fn serve(&mut self, lease: LeaseKey, number: Revision, events: &mut Vec<Event>) {
+        let wait = self.remove_wait(lease, number);
+        self.extend(lease);
+        let waited = self.now.since(wait.since);
+        for ask in &wait.asks {
+            self.leave_queue(&(lease.namespace, ask.resource.clone()), &wait);
+            self.take(lease, ask, waited, wait.cooldown, events);
+        }
+    }
+
+    /// Tells whether a newcomer may have a resource at once: it is free, and nobody of its priority waits.
+    pub(crate) fn is_open(&self, key: &ResourceKey, ask: &Ask, priority: i32) -> bool {
+        let Some(row) = self.resources.get(key) else { return true };
+        let overtakes = |(place, _): (Place, Waiter)| place.0.0 < priority;
+        self.is_free(row, ask) && self.first_living(key.0, row).is_none_or(overtakes)
+    }
+
+    /// Ends what is over at a resource that a command touches: its holders, then its first waiters.
+    pub(crate) fn settle_resource(&mut self, key: &ResourceKey, events: &mut Vec<Event>) {
+        if !self.has_backlog() {
+            return;
+        }
+        while let Some(due) = self.due_at(key) {
+            self.end_due(due, events);
+        }
+        self.revisit.insert(key.clone());
+        self.revisit_queues(events);
+    }
+
+    fn due_at(&self, key: &ResourceKey) -> Option<LeaseKey> {
+        let row = self.resources.get(key)?;
+        let waiters = row.queue.iter().flat_map(|queue| queue.iter()).map(|(_, waiter)| waiter.lease);
+        let to_key = |id| LeaseKey { namespace: key.0, id };
+        let holder = row.holders.iter().map(to_key).find(|lease| self.is_due(*lease));
+        holder.or_else(|| waiters.map(to_key).next().filter(|lease| self.is_due(*lease)))
+    }
+
+    /// The key of the resource asked for, which exists afterwards.
+    pub(crate) fn resource_or_new(&mut self, namespace: NamespaceId, ask: &Ask) -> ResourceKey {
+        let key = (namespace, ask.resource.clone());
+        if !self.resources.contains(&key) {
+            self.resources.insert(key.clone(), Resource::default());
+            self.namespaces.usage_mut(namespace).resources += 1;
+        }
+        key
+    }
+
+    /// Lets a resource rest until `until`, or longer if it already does.
+    pub(crate) fn rest(&mut self, key: &ResourceKey, until: LeaseTime) {
+        let row = self.resources.get_mut(key).expect("only existing resources rest");
+        let old = row.rests_until;
+        if until <= old {
+            return;
+        }
+        row.rests_until = until;
+        self.deadlines.remove(old, Due::Rest(key.clone()));
+        self.deadlines.add(until, Due::Rest(key.clone()));
+    }
+
+    /// Notes whether anybody holds or wants a resource; one that nobody needs to remember goes.
+    pub(crate) fn note_idle(&mut self, key: &ResourceKey) {
+        let row = self.resources.get(key).expect("only existing resources change");
+        let (idle, since) = (row.is_idle(), row.idle_since);
+        if idle && row.history.is_empty() {
+            self.drop_resource(key);
+        } else if idle != (since > Revision(0)) {
+            self.idle.remove(&(since, key.clone()));
+            let since = if idle { self.revision } else { Revision(0) };
+            if idle {
+                self.idle.insert((since, key.clone()));
+            }
+            self.resources.get_mut(key).expect("it was just found").idle_since = since;
+        }
+    }
+}

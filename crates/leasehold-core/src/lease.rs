@@ -1,0 +1,105 @@
+//! A lease: what it promises, to whom, and what it carries.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::{
+    Class, HeldClaim, Holder, Identity, Key, LeaseId, LeaseTime, Metadata, Receipt, ResourceName, Revision, Ttl, Wait,
+    WallTime,
+};
+
+/// A living lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) holder: Holder,
+    pub(crate) identity: Option<Identity>,
+    pub(crate) ttl: Ttl,
+    pub(crate) deadline: LeaseTime,
+    pub(crate) granted: LeaseTime,
+    pub(crate) granted_wall: WallTime,
+    pub(crate) renewed: LeaseTime,
+    pub(crate) class: Class,
+    pub(crate) parent: Option<LeaseId>,
+    pub(crate) metadata: Metadata,
+    pub(crate) fingerprint: u64,
+    pub(crate) changed: Revision,
+    /// One for itself, and one for each claim, entry and child lease that ends with it.
+    pub(crate) weight: u32,
+    /// Sorted by resource.
+    pub(crate) held: Vec<HeldClaim>,
+    /// Boxed because most leases have none of it.
+    pub(crate) more: Option<Box<More>>,
+}
+
+/// What only some leases carry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct More {
+    /// In order of arrival.
+    pub(crate) waits: Vec<Wait>,
+    pub(crate) children: BTreeSet<LeaseId>,
+    pub(crate) entries: BTreeSet<Key>,
+    /// The highest number of a command that was done.
+    pub(crate) seq: u64,
+    /// By number.
+    pub(crate) receipts: VecDeque<(u64, Receipt)>,
+}
+
+impl Lease {
+    pub(crate) fn more_mut(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
+    pub(crate) fn waits(&self) -> &[Wait] {
+        self.more.as_ref().map_or(&[], |more| &more.waits)
+    }
+
+    pub(crate) fn wait(&self, number: Revision) -> Option<&Wait> {
+        self.waits().iter().find(|wait| wait.number == number)
+    }
+
+    pub(crate) fn children(&self) -> usize {
+        self.more.as_ref().map_or(0, |more| more.children.len())
+    }
+
+    pub(crate) fn entries(&self) -> usize {
+        self.more.as_ref().map_or(0, |more| more.entries.len())
+    }
+
+    /// How many claims it has, held and waiting.
+    pub(crate) fn claims(&self) -> usize {
+        self.held.len() + self.waits().iter().map(|wait| wait.asks.len()).sum::<usize>()
+    }
+
+    pub(crate) fn held_claim(&self, resource: &ResourceName) -> Option<&HeldClaim> {
+        let at = self.held.binary_search_by(|claim| claim.resource.cmp(resource)).ok()?;
+        Some(&self.held[at])
+    }
+
+    /// Tells whether it holds or waits for the resource.
+    pub(crate) fn claims_resource(&self, resource: &ResourceName) -> bool {
+        self.held_claim(resource).is_some()
+            || self.waits().iter().any(|wait| wait.asks.iter().any(|ask| ask.resource == *resource))
+    }
+
+    pub(crate) fn add_held(&mut self, claim: HeldClaim) {
+        let at = self.held.partition_point(|held| held.resource < claim.resource);
+        if self.held.is_empty() {
+            self.held.reserve_exact(1); // Most leases hold one resource for life.
+        }
+        self.held.insert(at, claim);
+    }
+
+    pub(crate) fn remove_held(&mut self, resource: &ResourceName) -> Option<HeldClaim> {
+        let at = self.held.binary_search_by(|claim| claim.resource.cmp(resource)).ok()?;
+        Some(self.held.remove(at))
+    }
+
+    /// Roughly how many bytes it takes, without its claims and entries.
+    pub(crate) fn size(&self) -> u64 {
+        (320 + self.holder.as_str().len() + self.metadata.size()) as u64
+    }
+}
+
+/// Roughly how many bytes a claim on `resource` takes.
+pub(crate) fn claim_size(resource: &ResourceName) -> u64 {
+    (320 + resource.as_str().len()) as u64
+}

@@ -1,0 +1,324 @@
+//! A state to plain records and back.
+//!
+//! A [`View`] is a frozen state: it shares its rows with the living one, so taking it costs well under a
+//! millisecond, and it can be read out on another thread while commands go on.
+
+use crate::deadlines::Due;
+use crate::entry::{Entry, EntryKey};
+use crate::lease::{Lease, More, claim_size};
+use crate::namespaces::Namespaces;
+use crate::resource::{Resource, ResourceKey};
+use crate::table::Table;
+use crate::tombstones::Tombstone;
+use crate::{
+    EntryRecord, HeadRecord, LeaseKey, LeaseRecord, LeaseTime, NamespaceRecord, Record, ResourceRecord, Revision,
+    State, TombstoneRecord,
+};
+
+/// A frozen state.
+#[derive(Debug)]
+pub struct View {
+    head: HeadRecord,
+    namespaces: Namespaces,
+    leases: Table<LeaseKey, Lease>,
+    resources: Table<ResourceKey, Resource>,
+    entries: Table<EntryKey, Entry>,
+    tombstones: Table<LeaseKey, Tombstone>,
+}
+
+/// Records that do not fit together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the records of the snapshot do not fit together: {0}")]
+pub struct Inconsistent(&'static str);
+
+impl State {
+    /// Freezes the present state.
+    pub fn view(&self) -> View {
+        View {
+            head: HeadRecord {
+                now: self.now,
+                wall: self.wall,
+                revision: self.revision,
+                taken_over: self.taken_over,
+                grace: self.grace,
+                horizon: self.tombstones.horizon,
+                longest_ttl: self.longest_ttl,
+                next_namespace: self.namespaces.next,
+                limits: self.limits.clone(),
+            },
+            namespaces: self.namespaces.clone(),
+            leases: self.leases.clone(),
+            resources: self.resources.clone(),
+            entries: self.entries.clone(),
+            tombstones: self.tombstones.rows.clone(),
+        }
+    }
+
+    /// Puts a state together from its records. Any order within a kind will do, kinds in the order of [`View::records`].
+    pub fn from_records<E>(records: impl IntoIterator<Item = Result<Record, E>>) -> Result<State, E>
+    where
+        E: From<Inconsistent>,
+    {
+        let mut state = State::new();
+        let mut parents = Vec::new();
+        for record in records {
+            state.load(record?, &mut parents)?;
+        }
+        for (child, parent) in parents {
+            state.load_parent(child, parent)?;
+        }
+        Ok(state)
+    }
+
+    fn load(&mut self, record: Record, parents: &mut Vec<(LeaseKey, LeaseKey)>) -> Result<(), Inconsistent> {
+        match record {
+            Record::Head(head) => {
+                self.load_head(*head);
+                Ok(())
+            }
+            Record::Namespace(NamespaceRecord { id, name }) => {
+                self.namespaces.insert(id, name);
+                Ok(())
+            }
+            Record::Resource(record) => self.load_resource(*record),
+            Record::Lease(record) => self.load_lease(*record, parents),
+            Record::Entry(record) => self.load_entry(record),
+            Record::Tombstone(record) => self.load_tombstone(*record),
+        }
+    }
+
+    fn load_head(&mut self, head: HeadRecord) {
+        self.now = head.now;
+        self.wall = head.wall;
+        self.revision = head.revision;
+        self.taken_over = head.taken_over;
+        self.grace = head.grace;
+        self.tombstones.horizon = head.horizon;
+        self.longest_ttl = head.longest_ttl;
+        self.namespaces.next = head.next_namespace;
+        self.limits = head.limits;
+    }
+
+    fn check_namespace(&self, id: crate::NamespaceId) -> Result<(), Inconsistent> {
+        let known = self.namespaces.iter().any(|(known, _)| known == id);
+        if known { Ok(()) } else { Err(Inconsistent("something is in an unknown namespace")) }
+    }
+
+    fn load_resource(&mut self, record: ResourceRecord) -> Result<(), Inconsistent> {
+        self.check_namespace(record.namespace)?;
+        let key = (record.namespace, record.name);
+        if record.rests_until > LeaseTime::ZERO {
+            self.deadlines.add(record.rests_until, Due::Rest(key.clone()));
+        }
+        if record.idle_since > Revision(0) {
+            self.idle.insert((record.idle_since, key.clone()));
+        }
+        self.namespaces.usage_mut(key.0).resources += 1;
+        let row = Resource {
+            last_token: record.last_token,
+            rests_until: record.rests_until,
+            usual_hold: record.usual_hold,
+            idle_since: record.idle_since,
+            history: record.history,
+            ..Resource::default()
+        };
+        self.resources.insert(key, row);
+        Ok(())
+    }
+
+    fn load_lease(&mut self, record: LeaseRecord, parents: &mut Vec<(LeaseKey, LeaseKey)>) -> Result<(), Inconsistent> {
+        self.check_namespace(record.namespace)?;
+        let key = LeaseKey { namespace: record.namespace, id: record.id };
+        if let Some(id) = record.parent {
+            parents.push((key, LeaseKey { id, ..key }));
+        }
+        for claim in &record.held {
+            let row = self
+                .resources
+                .get_mut(&(key.namespace, claim.resource.clone()))
+                .ok_or(Inconsistent("a lease holds an unknown resource"))?;
+            if !row.admits(claim.mode, u32::MAX) {
+                return Err(Inconsistent("two leases hold a resource exclusively"));
+            }
+            row.holders.add(key.id, claim.mode);
+            self.bytes += claim_size(&claim.resource);
+        }
+        let more = (record.seq > 0).then(|| {
+            Box::new(More { seq: record.seq, receipts: record.receipts.into_iter().collect(), ..More::default() })
+        });
+        let lease = Lease {
+            holder: record.holder,
+            identity: record.identity,
+            ttl: record.ttl,
+            deadline: record.deadline,
+            granted: record.granted,
+            granted_wall: record.granted_wall,
+            renewed: record.renewed,
+            class: record.class,
+            // Tied once all leases are there.
+            parent: None,
+            metadata: record.metadata,
+            fingerprint: record.fingerprint,
+            changed: record.changed,
+            weight: 1 + record.held.len() as u32,
+            held: record.held,
+            more,
+        };
+        self.insert_lease(key, lease);
+        for wait in record.waits {
+            self.load_wait(key, wait)?;
+        }
+        Ok(())
+    }
+
+    fn load_wait(&mut self, key: LeaseKey, wait: crate::Wait) -> Result<(), Inconsistent> {
+        for ask in &wait.asks {
+            let resource = (key.namespace, ask.resource.clone());
+            if !self.resources.contains(&resource) {
+                return Err(Inconsistent("a lease waits for an unknown resource"));
+            }
+            self.join_queue(&resource, &wait, key, ask);
+        }
+        self.insert_wait(key, wait);
+        Ok(())
+    }
+
+    fn load_parent(&mut self, child: LeaseKey, parent: LeaseKey) -> Result<(), Inconsistent> {
+        if !self.leases.contains(&parent) {
+            return Err(Inconsistent("a lease depends on an unknown one"));
+        }
+        let row = self.leases.get_mut(&child).expect("it was loaded");
+        row.parent = Some(parent.id);
+        let weight = row.weight;
+        self.leases.get_mut(&parent).expect("it was just found").more_mut().children.insert(child.id);
+        if self.ancestors(child).take(256).any(|ancestor| ancestor == child) {
+            return Err(Inconsistent("a lease depends on itself"));
+        }
+        self.add_weight(parent, i64::from(weight));
+        Ok(())
+    }
+
+    fn load_entry(&mut self, record: EntryRecord) -> Result<(), Inconsistent> {
+        self.check_namespace(record.namespace)?;
+        let bound = record.lease.map(|id| LeaseKey { namespace: record.namespace, id });
+        if bound.is_some_and(|lease| !self.leases.contains(&lease)) {
+            return Err(Inconsistent("an entry is bound to an unknown lease"));
+        }
+        let changed = bound.and_then(|lease| self.leases.get(&lease)).map(|lease| lease.changed);
+        let entry = Entry {
+            value: record.value,
+            version: record.version,
+            created: record.created,
+            modified: record.modified,
+            lease: record.lease,
+        };
+        self.insert_entry((record.namespace, record.key), entry);
+        if let (Some(lease), Some(changed)) = (bound, changed) {
+            self.leases.get_mut(&lease).expect("it was just found").changed = changed;
+        }
+        Ok(())
+    }
+
+    fn load_tombstone(&mut self, record: TombstoneRecord) -> Result<(), Inconsistent> {
+        self.check_namespace(record.namespace)?;
+        self.namespaces.usage_mut(record.namespace).tombstones += 1;
+        let tombstone = Tombstone {
+            holder: record.holder,
+            identity: record.identity,
+            ended: record.ended,
+            ended_wall: record.ended_wall,
+            revision: record.revision,
+            cause: record.cause,
+        };
+        self.tombstones.add(LeaseKey { namespace: record.namespace, id: record.id }, tombstone);
+        Ok(())
+    }
+}
+
+impl View {
+    /// The revision of the frozen state.
+    pub fn revision(&self) -> Revision {
+        self.head.revision
+    }
+
+    /// Lease time of the frozen state.
+    pub fn now(&self) -> LeaseTime {
+        self.head.now
+    }
+
+    /// The state record by record: the head, namespaces, resources, leases, entries, tombstones, each by key.
+    pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
+        let head = std::iter::once(Record::Head(Box::new(self.head.clone())));
+        let namespaces = self
+            .namespaces
+            .iter()
+            .map(|(id, usage)| Record::Namespace(NamespaceRecord { id, name: usage.name.clone() }));
+        let resources = self.resources.iter().map(|(key, row)| Record::Resource(Box::new(resource_record(key, row))));
+        let leases = self.leases.iter().map(|(key, lease)| Record::Lease(Box::new(lease_record(*key, lease))));
+        let entries = self.entries.iter().map(|(key, entry)| Record::Entry(entry_record(key, entry)));
+        let tombstones =
+            self.tombstones.iter().map(|(key, row)| Record::Tombstone(Box::new(tombstone_record(*key, row))));
+        head.chain(namespaces).chain(resources).chain(leases).chain(entries).chain(tombstones)
+    }
+}
+
+fn resource_record((namespace, name): &ResourceKey, row: &Resource) -> ResourceRecord {
+    ResourceRecord {
+        namespace: *namespace,
+        name: name.clone(),
+        last_token: row.last_token,
+        rests_until: row.rests_until,
+        usual_hold: row.usual_hold,
+        idle_since: row.idle_since,
+        history: row.history.clone(),
+    }
+}
+
+fn lease_record(key: LeaseKey, lease: &Lease) -> LeaseRecord {
+    let more = lease.more.as_deref();
+    LeaseRecord {
+        namespace: key.namespace,
+        id: key.id,
+        holder: lease.holder.clone(),
+        identity: lease.identity.clone(),
+        ttl: lease.ttl,
+        deadline: lease.deadline,
+        granted: lease.granted,
+        granted_wall: lease.granted_wall,
+        renewed: lease.renewed,
+        class: lease.class,
+        parent: lease.parent,
+        metadata: lease.metadata.clone(),
+        fingerprint: lease.fingerprint,
+        changed: lease.changed,
+        held: lease.held.clone(),
+        waits: lease.waits().to_vec(),
+        seq: more.map_or(0, |more| more.seq),
+        receipts: more.map(|more| more.receipts.iter().cloned().collect()).unwrap_or_default(),
+    }
+}
+
+fn entry_record((namespace, key): &EntryKey, entry: &Entry) -> EntryRecord {
+    EntryRecord {
+        namespace: *namespace,
+        key: key.clone(),
+        value: entry.value.clone(),
+        version: entry.version,
+        created: entry.created,
+        modified: entry.modified,
+        lease: entry.lease,
+    }
+}
+
+fn tombstone_record(key: LeaseKey, row: &Tombstone) -> TombstoneRecord {
+    TombstoneRecord {
+        namespace: key.namespace,
+        id: key.id,
+        holder: row.holder.clone(),
+        identity: row.identity.clone(),
+        ended: row.ended,
+        ended_wall: row.ended_wall,
+        revision: row.revision,
+        cause: row.cause.clone(),
+    }
+}
