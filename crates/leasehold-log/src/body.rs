@@ -5,6 +5,7 @@
 //! memory for a long record grows with the bytes that have arrived. Checksums, names and fsync are left to
 //! the snapshot file around it. See docs/formats/snapshot-body.md.
 
+use std::borrow::Borrow;
 use std::io::{self, Read, Write};
 
 use leasehold_core::{Event, Record};
@@ -39,16 +40,16 @@ pub enum BodyError {
 /// Why a record or event was not taken.
 pub type Refusal = Box<dyn std::error::Error + Send + Sync>;
 
-/// Writes a body and gives the number of its bytes.
+/// Writes a body and gives the number of its bytes. Records may be lent or given away.
 pub fn write_body<'e>(
-    records: impl Iterator<Item = Record>,
+    records: impl Iterator<Item = impl Borrow<Record>>,
     tail: impl Iterator<Item = &'e Event>,
     out: &mut dyn Write,
 ) -> io::Result<u64> {
     let mut pieces = Pieces { out, buffer: Vec::with_capacity(2 * PIECE), written: 0 };
     pieces.buffer.push(BODY_VERSION);
-    pieces.list(records)?;
-    pieces.list(tail)?;
+    pieces.list::<Record>(records)?;
+    pieces.list::<Event>(tail)?;
     pieces.flush()?;
     Ok(pieces.written)
 }
@@ -61,10 +62,10 @@ struct Pieces<'w> {
 }
 
 impl Pieces<'_> {
-    fn list<T: Encoded>(&mut self, elements: impl Iterator<Item = T>) -> io::Result<()> {
+    fn list<T: Durable>(&mut self, elements: impl Iterator<Item = impl Borrow<T>>) -> io::Result<()> {
         let mut count = 0;
         for element in elements {
-            put_framed(&mut self.buffer, |out| element.encode_into(out));
+            put_framed(&mut self.buffer, |out| element.borrow().encode(out));
             count += 1;
             if self.buffer.len() >= PIECE {
                 self.flush()?;
@@ -80,25 +81,6 @@ impl Pieces<'_> {
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
-    }
-}
-
-/// What a list is written from: owned records, borrowed events.
-trait Encoded {
-    fn encode_into(&self, out: &mut Vec<u8>);
-}
-
-impl Encoded for Record {
-    #[inline]
-    fn encode_into(&self, out: &mut Vec<u8>) {
-        self.encode(out);
-    }
-}
-
-impl Encoded for &Event {
-    #[inline]
-    fn encode_into(&self, out: &mut Vec<u8>) {
-        self.encode(out);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Damaged bytes are refused, never guessed over, and never panic.
 
+use leasehold_core::Record;
 use leasehold_log::{
     BodyError, FormatError, Pack, Reader, decode_event, decode_record, decode_request, encode_event, encode_record,
     encode_request, open, write_body,
@@ -31,12 +32,12 @@ fn read_as_anything(bytes: &[u8]) {
         encode_event(&event, &mut out);
         assert_eq!(out, bytes[..from.offset()], "{event:?}");
     }
-    if let Ok((stamp, requests)) = open(bytes) {
-        if let Ok(requests) = requests.collect::<Result<Vec<_>, _>>() {
-            let mut pack = Pack::new();
-            requests.iter().for_each(|request| pack.push(request));
-            assert_eq!(pack.seal(stamp), bytes);
-        }
+    if let Ok((stamp, requests)) = open(bytes)
+        && let Ok(requests) = requests.collect::<Result<Vec<_>, _>>()
+    {
+        let mut pack = Pack::new();
+        requests.iter().for_each(|request| pack.push(request));
+        assert_eq!(pack.seal(stamp), bytes);
     }
     if let Ok((records, events, length)) = read_all(bytes) {
         let mut out = Vec::new();
@@ -213,7 +214,7 @@ fn a_wrong_count_is_damage() {
         assert!(open(&wrong).is_err(), "{change}");
     }
     let mut body = Vec::new();
-    write_body(std::iter::empty(), std::iter::empty(), &mut body).unwrap();
+    write_body(std::iter::empty::<Record>(), std::iter::empty(), &mut body).unwrap();
     assert_eq!(body, [1, 0, 0, 0, 0]);
     let error = read_all(&[1, 0, 1, 0, 0]).unwrap_err();
     assert!(error.to_string().contains("is not what was read"), "{error}");
