@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_count_gets_little_memory_before_its_elements_are_there() {
+    fn a_large_count_without_its_elements_is_refused() {
         let mut bytes = vec![0x80, 0x80, 0x40]; // 2^20 elements, which the bytes that follow could just hold.
         bytes.resize(3 + (1 << 20), 0x80);
         let result: Result<Vec<u64>, _> = Durable::decode(&mut Reader::new(&bytes));

@@ -113,6 +113,28 @@ fn the_golden_body_is_written_and_read() {
     assert_eq!(read_events, events);
 }
 
+/// The bytes of the annotated example on a page of docs/formats: what stands before the wide gap of each line.
+fn documented(page: &str) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats").join(page);
+    let text = std::fs::read_to_string(path).expect("the page is there");
+    let example = text.split("```").nth(1).expect("the page has an example");
+    let hex: Vec<&str> = example.lines().filter_map(|line| line.split("  ").next()).collect();
+    parsed(&hex.join("\n"))
+}
+
+#[test]
+fn the_examples_of_the_documents_are_true() {
+    let entry = documented("entry.md");
+    let (stamp, commands) = open(&entry).unwrap();
+    assert_eq!(stamp, examples::stamp());
+    let grant = examples::requests().remove(0).1;
+    assert_eq!(commands.collect::<Result<Vec<_>, _>>(), Ok(vec![grant]));
+
+    let (records, events, _) = read_all(&documented("snapshot-body.md")).unwrap();
+    assert_eq!(records, [examples::records().remove(1).1, examples::entry_record()]);
+    assert_eq!(events, [examples::events().remove(6).1]);
+}
+
 /// The number of a kind; a new kind does not compile until it is counted and has an example.
 fn command_kind(command: &Command) -> u8 {
     match command {
