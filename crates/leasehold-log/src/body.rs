@@ -1,0 +1,205 @@
+//! The body of a snapshot: the records of a state, then the tail of recent events.
+//!
+//! Both lists end with an explicit mark and their count, so a body that stops early never passes for a
+//! smaller state. Writing and reading stream: neither holds more than a piece of the body in memory, and the
+//! memory for a long record grows with the bytes that have arrived. Checksums, names and fsync are left to
+//! the snapshot file around it. See docs/formats/snapshot-body.md.
+
+use std::borrow::Borrow;
+use std::io::{self, Read, Write};
+
+use leasehold_core::{Event, Record};
+
+use crate::entry::check_version;
+use crate::layout::Durable;
+use crate::wire::{ENDS_EARLY, FormatError, Reader, VARINT_MAX, put_framed, put_varint};
+
+/// The format of snapshot bodies that this release writes.
+pub const BODY_VERSION: u8 = 1;
+
+/// How many bytes are written or read at a time.
+const PIECE: usize = 64 << 10;
+
+/// Stands where the length of a record or event would: nothing more follows but the count.
+const END_MARK: u8 = 0;
+
+/// Why a body could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// The bytes could not be had.
+    #[error("the snapshot could not be read")]
+    Io(#[from] io::Error),
+    /// The bytes are not a body that this release reads.
+    #[error("the snapshot body cannot be used: {0}")]
+    Format(#[from] FormatError),
+    /// Whoever takes the records did not want one.
+    #[error("the snapshot body is well formed, but its contents were refused: {0}")]
+    Refused(Refusal),
+}
+
+/// Why a record or event was not taken.
+pub type Refusal = Box<dyn std::error::Error + Send + Sync>;
+
+/// Writes a body and gives the number of its bytes. Records may be lent or given away.
+pub fn write_body<'e>(
+    records: impl Iterator<Item = impl Borrow<Record>>,
+    tail: impl Iterator<Item = &'e Event>,
+    out: &mut dyn Write,
+) -> io::Result<u64> {
+    let mut pieces = Pieces { out, buffer: Vec::with_capacity(2 * PIECE), written: 0 };
+    pieces.buffer.push(BODY_VERSION);
+    pieces.list::<Record>(records)?;
+    pieces.list::<Event>(tail)?;
+    pieces.flush()?;
+    Ok(pieces.written)
+}
+
+/// Bytes on their way out, a piece at a time.
+struct Pieces<'w> {
+    out: &'w mut dyn Write,
+    buffer: Vec<u8>,
+    written: u64,
+}
+
+impl Pieces<'_> {
+    fn list<T: Durable>(&mut self, elements: impl Iterator<Item = impl Borrow<T>>) -> io::Result<()> {
+        let mut count = 0;
+        for element in elements {
+            put_framed(&mut self.buffer, |out| element.borrow().encode(out));
+            count += 1;
+            if self.buffer.len() >= PIECE {
+                self.flush()?;
+            }
+        }
+        self.buffer.push(END_MARK);
+        put_varint(&mut self.buffer, count);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// Reads a body to its end, giving away its records and then its events, and gives the number of its bytes.
+///
+/// Nothing that was given away may be used before this returns: only then are the counts known to be right.
+pub fn read_body(
+    input: &mut dyn Read,
+    mut record: impl FnMut(Record) -> Result<(), Refusal>,
+    mut event: impl FnMut(Event) -> Result<(), Refusal>,
+) -> Result<u64, BodyError> {
+    let mut frames = Frames { input, buffer: vec![0; PIECE], start: 0, end: 0, offset: 0, count: 0 };
+    frames.version()?;
+    while let Some(mut from) = frames.next("record")? {
+        let decoded = Record::decode(&mut from)?;
+        from.finish("record")?;
+        record(decoded).map_err(BodyError::Refused)?;
+    }
+    while let Some(mut from) = frames.next("event")? {
+        let decoded = Event::decode(&mut from)?;
+        from.finish("event")?;
+        event(decoded).map_err(BodyError::Refused)?;
+    }
+    frames.finish()
+}
+
+/// Bytes on their way in, a frame at a time, in one buffer that is used again and again.
+struct Frames<'r> {
+    input: &'r mut dyn Read,
+    buffer: Vec<u8>,
+    /// What was read and not yet used is `buffer[start..end]`.
+    start: usize,
+    end: usize,
+    /// Where `start` is in the whole body.
+    offset: usize,
+    /// How many frames the present list has had.
+    count: u64,
+}
+
+impl Frames<'_> {
+    fn version(&mut self) -> Result<(), BodyError> {
+        self.want(1)?;
+        let mut from = self.reader();
+        check_version(&mut from, "the snapshot body", BODY_VERSION)?;
+        self.used(1);
+        Ok(())
+    }
+
+    /// The next frame of a list, or none at its end, once the count there was found right.
+    fn next(&mut self, what: &'static str) -> Result<Option<Reader<'_>>, BodyError> {
+        self.want(VARINT_MAX)?;
+        let mut from = self.reader();
+        let length: usize = from.small(what)?;
+        self.used(from.offset() - self.offset);
+        if length == usize::from(END_MARK) {
+            self.end_of_list()?;
+            return Ok(None);
+        }
+        self.want(length)?;
+        let (offset, start) = (self.offset, self.start);
+        if self.end - start < length {
+            return Err(self.reader().damaged(what, ENDS_EARLY).into());
+        }
+        self.used(length);
+        self.count += 1;
+        Ok(Some(Reader::within(&self.buffer[start..start + length], offset)))
+    }
+
+    fn end_of_list(&mut self) -> Result<(), BodyError> {
+        self.want(VARINT_MAX)?;
+        let start = self.reader();
+        let mut from = start.clone();
+        if from.varint("count at the end of a list")? != self.count {
+            return Err(start.damaged("count at the end of a list", "is not what was read").into());
+        }
+        let length = from.offset() - self.offset;
+        self.used(length);
+        self.count = 0;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<u64, BodyError> {
+        self.want(1)?;
+        self.reader().finish("the snapshot body")?;
+        Ok(self.offset as u64)
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader::within(&self.buffer[self.start..self.end], self.offset)
+    }
+
+    fn used(&mut self, bytes: usize) {
+        self.start += bytes;
+        self.offset += bytes;
+    }
+
+    /// Reads until `bytes` are there, or all there are.
+    #[inline]
+    fn want(&mut self, bytes: usize) -> io::Result<()> {
+        if self.end - self.start >= bytes { Ok(()) } else { self.fill(bytes) }
+    }
+
+    #[cold]
+    fn fill(&mut self, bytes: usize) -> io::Result<()> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        while self.end < bytes {
+            if self.end == self.buffer.len() {
+                // A long record: grows only as bytes arrive, whatever its length claims.
+                self.buffer.resize(2 * self.end, 0);
+            }
+            match self.input.read(&mut self.buffer[self.end..]) {
+                Ok(0) => break,
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

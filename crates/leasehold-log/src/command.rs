@@ -1,0 +1,143 @@
+//! The durable form of commands and of who gives them.
+//!
+//! The declarations below are the format: see docs/formats/entry.md. A number or an order of fields that a
+//! release has written is never changed and never reused; a change gets a new entry version.
+
+use std::sync::Arc;
+
+use leasehold_core::{
+    Ask, Asks, Binding, Caller, Claim, Class, Command, Compare, Grant, Holder, Key, KeyRange, LeaseId, LeaseTime,
+    Leave, Limits, Metadata, Namespace, Once, Operand, Patience, Relation, Release, Renew, Request, ResourceName,
+    Revision, Revoke, Rights, Span, Token, Ttl, Unclaim, Write, WriteOp,
+};
+
+use crate::layout::{Durable, durable_enum, durable_struct};
+use crate::wire::{FormatError, Reader, put_framed};
+
+/// Writes a request after its length, ready to be appended to a [`Pack`](crate::Pack).
+pub fn encode_request(request: &Request, out: &mut Vec<u8>) {
+    put_framed(out, |out| request.encode(out));
+}
+
+/// Reads what [`encode_request`] wrote.
+pub fn decode_request(from: &mut Reader<'_>) -> Result<Request, FormatError> {
+    let mut frame = from.framed("command")?;
+    let request = Request::decode(&mut frame)?;
+    frame.finish("command")?;
+    Ok(request)
+}
+
+durable_struct!(Request { caller: Caller, namespace: Namespace, command: Command });
+
+const HAS_IDENTITY: u8 = 1 << 0;
+const IS_OPERATOR: u8 = 1 << 1;
+const MAY_ENDLESS: u8 = 1 << 2;
+
+/// One byte of flags, then the identity if there is one: a caller without either takes one byte.
+impl Durable for Caller {
+    const LEAST: usize = 1;
+
+    #[inline]
+    fn encode(&self, out: &mut Vec<u8>) {
+        let Self { identity, rights: Rights { operator, endless } } = self;
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        out.push(flag(identity.is_some(), HAS_IDENTITY) | flag(*operator, IS_OPERATOR) | flag(*endless, MAY_ENDLESS));
+        if let Some(identity) = identity {
+            identity.encode(out);
+        }
+    }
+
+    #[inline]
+    fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
+        let start = from.clone();
+        let flags = from.byte("caller")?;
+        if flags & !(HAS_IDENTITY | IS_OPERATOR | MAY_ENDLESS) != 0 {
+            return Err(start.damaged("caller", "has unknown flags"));
+        }
+        let identity = if flags & HAS_IDENTITY != 0 { Some(Durable::decode(from)?) } else { None };
+        let rights = Rights { operator: flags & IS_OPERATOR != 0, endless: flags & MAY_ENDLESS != 0 };
+        Ok(Self { identity, rights })
+    }
+}
+
+durable_enum!(Command, "kind of a command" {
+    1 => Grant(grant: Grant),
+    2 => Renew(renew: Renew),
+    3 => Release(release: Release),
+    4 => Revoke(revoke: Revoke),
+    5 => Claim(claim: Claim),
+    6 => Unclaim(unclaim: Unclaim),
+    7 => Leave(leave: Leave),
+    8 => Write(write: Write),
+    9 => Configure(limits: Box<Limits>),
+});
+
+durable_struct!(Grant {
+    id: LeaseId,
+    holder: Holder,
+    ttl: Ttl,
+    class: Class,
+    parent: Option<LeaseId>,
+    metadata: Metadata,
+    asks: Asks,
+    seen: LeaseTime,
+});
+
+durable_struct!(Asks { claims: Vec<Ask>, patience: Patience, priority: i32, cooldown: Span });
+
+durable_enum!(Patience, "patience" {
+    1 => None,
+    2 => For(span: Span),
+    3 => Endless,
+});
+
+durable_struct!(Renew { leases: Vec<LeaseId>, ttl: Option<Ttl> });
+durable_struct!(Release { lease: LeaseId });
+durable_struct!(Revoke { lease: LeaseId, reason: Box<str>, now: bool });
+durable_struct!(Once { seq: u64, acked: u64 });
+durable_struct!(Claim { lease: LeaseId, once: Option<Once>, asks: Asks });
+durable_struct!(Unclaim { lease: LeaseId, once: Option<Once>, resource: ResourceName, token: Token });
+durable_struct!(Leave { lease: LeaseId, wait: Revision });
+
+durable_struct!(Write {
+    session: Option<(LeaseId, Once)>,
+    compares: Vec<Compare>,
+    then: Vec<WriteOp>,
+    otherwise: Vec<WriteOp>,
+});
+
+durable_enum!(KeyRange, "range of keys" {
+    1 => One(key: Key),
+    2 => Prefix(prefix: Arc<[u8]>),
+    3 => Between(from_key: Key, to_key: Key),
+    4 => From(from_key: Key),
+});
+
+durable_struct!(Compare { range: KeyRange, relation: Relation, operand: Operand });
+
+durable_enum!(Relation, "relation" {
+    1 => Equal,
+    2 => NotEqual,
+    3 => Less,
+    4 => Greater,
+});
+
+durable_enum!(Operand, "operand" {
+    1 => Version(version: u64),
+    2 => Created(revision: Revision),
+    3 => Modified(revision: Revision),
+    4 => Value(value: Arc<[u8]>),
+    5 => Lease(lease: u64),
+});
+
+durable_enum!(WriteOp, "step of a write" {
+    1 => Put { key: Key, value: Option<Arc<[u8]>>, binding: Binding },
+    2 => Delete { range: KeyRange },
+    3 => Read { range: KeyRange, limit: u32 },
+});
+
+durable_enum!(Binding, "binding of an entry" {
+    1 => None,
+    2 => To(lease: LeaseId),
+    3 => Keep,
+});
