@@ -114,10 +114,10 @@ fn lease_record(number: u64) -> Result<Record, Box<dyn std::error::Error>> {
 fn body() -> Result<(), Box<dyn std::error::Error>> {
     let records = (1..=LEASES).map(lease_record).collect::<Result<Vec<_>, _>>()?;
     let mut bytes = Vec::with_capacity(256 << 20);
-    write_body(records.iter(), std::iter::empty(), &mut bytes)?; // Once ahead, so that the memory is there.
+    write_body(records.iter(), Revision(7), std::iter::empty(), &mut bytes)?; // Once ahead, so that the memory is there.
     bytes.clear();
     let start = Instant::now();
-    write_body(records.iter(), std::iter::empty(), &mut bytes)?;
+    write_body(records.iter(), Revision(7), std::iter::empty(), &mut bytes)?;
     let encoded = LEASES as f64 / start.elapsed().as_secs_f64();
 
     let start = Instant::now();
@@ -125,7 +125,7 @@ fn body() -> Result<(), Box<dyn std::error::Error>> {
         drop::<Record>(black_box(record));
         Ok(())
     };
-    let length = read_body(&mut &bytes[..], drop_it, |_| Ok(()))?;
+    read_body(&mut &bytes[..], drop_it, |_| Ok(()))?;
     let decoded = LEASES as f64 / start.elapsed().as_secs_f64();
 
     let start = Instant::now();
@@ -137,7 +137,7 @@ fn body() -> Result<(), Box<dyn std::error::Error>> {
     read_body(&mut &bytes[..], keep, |_| Ok(()))?;
     let loaded = LEASES as f64 / start.elapsed().as_secs_f64();
     assert_eq!(kept, records);
-    let each = length / LEASES;
+    let each = bytes.len() as u64 / LEASES;
     println!("{:10} encode {:6.2} M/s  decode {:6.2} M/s  {each} bytes each", "leases", encoded / 1e6, decoded / 1e6);
     println!("{:10} and kept in memory: {:6.2} M/s", "", loaded / 1e6);
     Ok(())

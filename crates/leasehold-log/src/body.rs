@@ -8,7 +8,7 @@
 use std::borrow::Borrow;
 use std::io::{self, Read, Write};
 
-use leasehold_core::{Event, Record};
+use leasehold_core::{Event, Record, Revision};
 
 use crate::entry::check_version;
 use crate::layout::Durable;
@@ -40,15 +40,18 @@ pub enum BodyError {
 /// Why a record or event was not taken.
 pub type Refusal = Box<dyn std::error::Error + Send + Sync>;
 
-/// Writes a body and gives the number of its bytes. Records may be lent or given away.
+/// Writes a body and gives the number of its bytes. Records may be lent or given away. The tail has every event
+/// after the revision `floor`.
 pub fn write_body<'e>(
     records: impl Iterator<Item = impl Borrow<Record>>,
+    floor: Revision,
     tail: impl Iterator<Item = &'e Event>,
     out: &mut dyn Write,
 ) -> io::Result<u64> {
     let mut pieces = Pieces { out, buffer: Vec::with_capacity(2 * PIECE), written: 0 };
     pieces.buffer.push(BODY_VERSION);
     pieces.list::<Record>(records)?;
+    put_varint(&mut pieces.buffer, floor.0);
     pieces.list::<Event>(tail)?;
     pieces.flush()?;
     Ok(pieces.written)
@@ -84,14 +87,15 @@ impl Pieces<'_> {
     }
 }
 
-/// Reads a body to its end, giving away its records and then its events, and gives the number of its bytes.
+/// Reads a body to its end, giving away its records and then its events, and gives the revision after which the
+/// events are complete.
 ///
 /// Nothing that was given away may be used before this returns: only then are the counts known to be right.
 pub fn read_body(
     input: &mut dyn Read,
     mut record: impl FnMut(Record) -> Result<(), Refusal>,
     mut event: impl FnMut(Event) -> Result<(), Refusal>,
-) -> Result<u64, BodyError> {
+) -> Result<Revision, BodyError> {
     let mut frames = Frames { input, buffer: vec![0; PIECE], start: 0, end: 0, offset: 0, count: 0 };
     frames.version()?;
     while let Some(mut from) = frames.next("record")? {
@@ -99,12 +103,14 @@ pub fn read_body(
         from.finish("record")?;
         record(decoded).map_err(BodyError::Refused)?;
     }
+    let floor = Revision(frames.number("floor of the events")?);
     while let Some(mut from) = frames.next("event")? {
         let decoded = Event::decode(&mut from)?;
         from.finish("event")?;
         event(decoded).map_err(BodyError::Refused)?;
     }
-    frames.finish()
+    frames.finish()?;
+    Ok(floor)
 }
 
 /// Bytes on their way in, a frame at a time, in one buffer that is used again and again.
@@ -149,6 +155,15 @@ impl Frames<'_> {
         Ok(Some(Reader::within(&self.buffer[start..start + length], offset)))
     }
 
+    fn number(&mut self, what: &'static str) -> Result<u64, BodyError> {
+        self.want(VARINT_MAX)?;
+        let mut from = self.reader();
+        let number = from.varint(what)?;
+        let length = from.offset() - self.offset;
+        self.used(length);
+        Ok(number)
+    }
+
     fn end_of_list(&mut self) -> Result<(), BodyError> {
         self.want(VARINT_MAX)?;
         let start = self.reader();
@@ -162,10 +177,9 @@ impl Frames<'_> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<u64, BodyError> {
+    fn finish(mut self) -> Result<(), BodyError> {
         self.want(1)?;
-        self.reader().finish("the snapshot body")?;
-        Ok(self.offset as u64)
+        Ok(self.reader().finish("the snapshot body")?)
     }
 
     fn reader(&self) -> Reader<'_> {

@@ -1,6 +1,6 @@
 //! Damaged bytes are refused, never guessed over, and never panic.
 
-use leasehold_core::Record;
+use leasehold_core::{Record, Revision};
 use leasehold_log::{
     BodyError, FormatError, Pack, Reader, decode_event, decode_record, decode_request, encode_event, encode_record,
     encode_request, open, write_body,
@@ -39,10 +39,10 @@ fn read_as_anything(bytes: &[u8]) {
         requests.iter().for_each(|request| pack.push(request));
         assert_eq!(pack.seal(stamp), bytes);
     }
-    if let Ok((records, events, length)) = read_all(bytes) {
+    if let Ok((records, events, floor)) = read_all(bytes) {
         let mut out = Vec::new();
-        let written = write_body(records.into_iter(), events.iter(), &mut out);
-        assert_eq!(written.ok(), Some(length));
+        let written = write_body(records.into_iter(), floor, events.iter(), &mut out);
+        assert_eq!(written.ok(), Some(bytes.len() as u64));
         assert_eq!(out, bytes);
     }
 }
@@ -93,7 +93,7 @@ fn example_body() -> Vec<u8> {
     let records = examples::records().into_iter().map(|(_, record)| record);
     let events: Vec<_> = examples::events().into_iter().map(|(_, event)| event).collect();
     let mut out = Vec::new();
-    write_body(records, events.iter(), &mut out).expect("a vector takes everything");
+    write_body(records, Revision(7), events.iter(), &mut out).expect("a vector takes everything");
     out
 }
 
@@ -214,9 +214,9 @@ fn a_wrong_count_is_damage() {
         assert!(open(&wrong).is_err(), "{change}");
     }
     let mut body = Vec::new();
-    write_body(std::iter::empty::<Record>(), std::iter::empty(), &mut body).unwrap();
-    assert_eq!(body, [1, 0, 0, 0, 0]);
-    let error = read_all(&[1, 0, 1, 0, 0]).unwrap_err();
+    write_body(std::iter::empty::<Record>(), Revision(7), std::iter::empty(), &mut body).unwrap();
+    assert_eq!(body, [1, 0, 0, 7, 0, 0]);
+    let error = read_all(&[1, 0, 1, 7, 0, 0]).unwrap_err();
     assert!(error.to_string().contains("is not what was read"), "{error}");
 }
 
@@ -255,10 +255,10 @@ fn more_limits_than_are_known_come_from_a_later_release() {
     let (_, request) = examples::requests().into_iter().find(|(name, _)| *name == "configure").unwrap();
     let mut out = Vec::new();
     encode_request(&request, &mut out);
-    let count = out.iter().position(|&byte| byte == 27).unwrap();
-    out[count] = 28;
+    let count = out.iter().position(|&byte| byte == 28).unwrap();
+    out[count] = 29;
     let error = decode_request(&mut Reader::new(&out)).unwrap_err();
-    assert!(matches!(error, FormatError::NewerVersion { found: 28, supported: 27, .. }), "{error}");
-    out[count] = 26;
+    assert!(matches!(error, FormatError::NewerVersion { found: 29, supported: 28, .. }), "{error}");
+    out[count] = 27;
     assert!(matches!(decode_request(&mut Reader::new(&out)), Err(FormatError::Damaged { .. })));
 }

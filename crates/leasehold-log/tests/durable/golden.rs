@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use leasehold_core::{Command, Event, Fact, Record, Request};
+use leasehold_core::{Command, Event, Fact, Record, Request, Revision};
 use leasehold_log::{Pack, encode_event, encode_record, encode_request, open, write_body};
 
 use crate::examples;
@@ -96,6 +96,7 @@ fn the_golden_body_is_written_and_read() {
         sections.push((format!("record: {name}"), framed(out)));
     }
     sections.push(("end of records".to_owned(), vec![0, records.len() as u8]));
+    sections.push(("floor".to_owned(), vec![7]));
     for (name, event) in event_names.iter().zip(&events) {
         let mut out = Vec::new();
         encode_event(event, &mut out);
@@ -104,7 +105,7 @@ fn the_golden_body_is_written_and_read() {
     sections.push(("end of events".to_owned(), vec![0, events.len() as u8]));
 
     let mut bytes = Vec::new();
-    write_body(records.iter().cloned(), events.iter(), &mut bytes).unwrap();
+    write_body(records.iter().cloned(), Revision(7), events.iter(), &mut bytes).unwrap();
     assert_eq!(joined(&sections), bytes);
 
     let golden = golden("state-v1.hex", &sections);

@@ -1,6 +1,6 @@
 //! What is written comes back as it was, whole and with nothing left over.
 
-use leasehold_core::{Event, Record};
+use leasehold_core::{Event, Record, Revision};
 use leasehold_log::{
     Pack, Reader, decode_event, decode_record, decode_request, encode_event, encode_record, encode_request, open,
     read_body, write_body,
@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use crate::generators::{event, record, request, stamp};
 
 /// Reads a whole body.
-pub(crate) fn read_all(bytes: &[u8]) -> Result<(Vec<Record>, Vec<Event>, u64), leasehold_log::BodyError> {
+pub(crate) fn read_all(bytes: &[u8]) -> Result<(Vec<Record>, Vec<Event>, Revision), leasehold_log::BodyError> {
     let (mut records, mut events) = (Vec::new(), Vec::new());
-    let length = read_body(
+    let floor = read_body(
         &mut { bytes },
         |record| {
             records.push(record);
@@ -24,7 +24,7 @@ pub(crate) fn read_all(bytes: &[u8]) -> Result<(Vec<Record>, Vec<Event>, u64), l
             Ok(())
         },
     )?;
-    Ok((records, events, length))
+    Ok((records, events, floor))
 }
 
 /// A source that gives a few bytes at a time.
@@ -84,17 +84,17 @@ proptest! {
     }
 
     #[test]
-    fn bodies_come_back(records in vec(record(), 0..20), events in vec(event(), 0..20), step in 1..700_usize) {
+    fn bodies_come_back(floor in any::<u64>(), records in vec(record(), 0..20), events in vec(event(), 0..20), step in 1..700_usize) {
         let mut bytes = Vec::new();
-        let written = write_body(records.iter().cloned(), events.iter(), &mut bytes).unwrap();
+        let written = write_body(records.iter().cloned(), Revision(floor), events.iter(), &mut bytes).unwrap();
         prop_assert_eq!(written, bytes.len() as u64);
-        let (read_records, read_events, length) = read_all(&bytes).unwrap();
+        let (read_records, read_events, read_floor) = read_all(&bytes).unwrap();
         prop_assert_eq!(&read_records, &records);
         prop_assert_eq!(&read_events, &events);
-        prop_assert_eq!(length, written);
+        prop_assert_eq!(read_floor, Revision(floor));
         let mut count = 0;
         let trickled = read_body(&mut Trickle(&bytes, step), |_| { count += 1; Ok(()) }, |_| Ok(()));
-        prop_assert_eq!(trickled.unwrap(), written);
+        prop_assert_eq!(trickled.unwrap(), Revision(floor));
         prop_assert_eq!(count, records.len());
     }
 }
@@ -135,7 +135,7 @@ fn a_record_longer_than_the_buffer_comes_back() {
         records.push(Record::Entry(entry));
     }
     let mut bytes = Vec::new();
-    write_body(records.iter().cloned(), std::iter::empty(), &mut bytes).unwrap();
+    write_body(records.iter().cloned(), Revision(7), std::iter::empty(), &mut bytes).unwrap();
     assert_eq!(read_all(&bytes).unwrap().0, records);
 }
 
@@ -143,7 +143,7 @@ fn a_record_longer_than_the_buffer_comes_back() {
 fn a_refusal_stops_the_reading_and_is_told() {
     let mut bytes = Vec::new();
     let records = crate::examples::records().into_iter().map(|(_, record)| record);
-    write_body(records, std::iter::empty(), &mut bytes).unwrap();
+    write_body(records, Revision(7), std::iter::empty(), &mut bytes).unwrap();
     let mut taken = 0;
     let refuse = |_| {
         taken += 1;
