@@ -118,7 +118,9 @@ impl State {
             let exist = [leases, resources, entries, tombstones, leases].map(|n| n as u32);
             ensure(counted == exist, || format!("{} counts {counted:?}, {exist:?} exist", usage.name))?;
         }
-        let rebuilt = State::from_records::<String>(self.view().records().map(Ok))?;
+        let mut loader = State::loader();
+        let loaded = self.view().records().try_for_each(|record| loader.load(record));
+        let rebuilt = loaded.and_then(|()| loader.finish()).map_err(|error| error.to_string())?;
         ensure(rebuilt.bytes == self.bytes, || {
             format!("{} bytes counted, {} after a restore", self.bytes, rebuilt.bytes)
         })
@@ -127,10 +129,4 @@ impl State {
 
 fn ensure(holds: bool, complaint: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(complaint()) }
-}
-
-impl From<crate::Inconsistent> for String {
-    fn from(inconsistent: crate::Inconsistent) -> Self {
-        inconsistent.to_string()
-    }
 }

@@ -45,7 +45,7 @@ pub use limits::*;
 pub use outcome::*;
 pub use query::{Counts, LeaseFilter};
 pub use record::*;
-pub use snapshot::{Inconsistent, View};
+pub use snapshot::{Inconsistent, Loader, View};
 pub use state::{AHEAD_MAX, State};
 pub use time::*;
 pub use view::*;

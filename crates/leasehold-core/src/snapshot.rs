@@ -54,20 +54,9 @@ impl State {
         }
     }
 
-    /// Puts a state together from its records. Any order within a kind will do, kinds in the order of [`View::records`].
-    pub fn from_records<E>(records: impl IntoIterator<Item = Result<Record, E>>) -> Result<State, E>
-    where
-        E: From<Inconsistent>,
-    {
-        let mut state = State::new();
-        let mut parents = Vec::new();
-        for record in records {
-            state.load(record?, &mut parents)?;
-        }
-        for (child, parent) in parents {
-            state.load_parent(child, parent)?;
-        }
-        Ok(state)
+    /// Begins to put a state together from records.
+    pub fn loader() -> Loader {
+        Loader { state: State::new(), parents: Vec::new() }
     }
 
     fn load(&mut self, record: Record, parents: &mut Vec<(LeaseKey, LeaseKey)>) -> Result<(), Inconsistent> {
@@ -232,6 +221,29 @@ impl State {
         };
         self.tombstones.add(LeaseKey { namespace: record.namespace, id: record.id }, tombstone);
         Ok(())
+    }
+}
+
+/// A state on its way in. Kinds of records come in the order of [`View::records`].
+#[derive(Debug)]
+pub struct Loader {
+    state: State,
+    /// Children and their parents, tied once all leases are there.
+    parents: Vec<(LeaseKey, LeaseKey)>,
+}
+
+impl Loader {
+    /// Takes one record.
+    pub fn load(&mut self, record: Record) -> Result<(), Inconsistent> {
+        self.state.load(record, &mut self.parents)
+    }
+
+    /// Gives the whole state.
+    pub fn finish(mut self) -> Result<State, Inconsistent> {
+        for (child, parent) in self.parents {
+            self.state.load_parent(child, parent)?;
+        }
+        Ok(self.state)
     }
 }
 

@@ -56,6 +56,11 @@ impl Pack {
         self.count += count;
     }
 
+    /// Adds the commands of another pack.
+    pub fn absorb(&mut self, other: &Pack) {
+        self.append(&other.bytes[HEADER..], other.count);
+    }
+
     /// How many bytes the entry would have.
     pub fn len_bytes(&self) -> usize {
         self.bytes.len()

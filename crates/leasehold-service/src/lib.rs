@@ -1,3 +1,39 @@
 //! The seam for all APIs: authorize, check limits, pack, stamp, propose, park, watch, query.
+//!
+//! A dialect translates its protocol into [`Service`] calls and can do nothing that the service does not offer.
+//! The service never sees a socket; it drives a [`log::Log`] and never sees what replicates it.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `service.rs` | what every API calls |
+//! | `access.rs` | the one place where everything is authorized |
+//! | `lanes.rs` | commands on their way into the log, bounded, in two lanes |
+//! | `proposer.rs`, `clock.rs` | packs, stamps, proposes; the lease clock |
+//! | `replica.rs`, `ring.rs` | this node's copy of the state, and its recent events |
+//! | `watch.rs`, `waiting.rs`, `parking.rs` | subscriptions; calls that wait in a queue |
+//! | `disk.rs` | refuses before the disk is full |
+//! | `log.rs` | the seam to replication |
 
+mod access;
+mod clock;
+mod disk;
+mod failure;
+mod lanes;
 pub mod log;
+mod parking;
+mod proposer;
+mod replica;
+mod ring;
+mod service;
+mod waiting;
+mod watch;
+
+pub use access::{Access, Action};
+pub use clock::{Clocks, LeaseClock, MachineClocks, Reading};
+pub use failure::Failure;
+pub use lanes::COMMAND_BYTES_MAX;
+pub use replica::{Frozen, Replica};
+pub use ring::Change;
+pub(crate) use service::Vitals;
+pub use service::{Answered, Consistency, Done, Health, Options, Service};
+pub use watch::{Delivery, Watch, WatchFilter};

@@ -1,0 +1,183 @@
+//! This node's copy of the state, and what follows when an entry is applied to it.
+//!
+//! The replica is the [`Machine`] that the log drives. Applying an entry changes the state, adds its events to
+//! the ring, and wakes whoever waits: watches by the revision, parked claims by their lease, the proposer by the
+//! next deadline. Nothing here talks to a client.
+
+use std::io;
+use std::sync::Arc;
+
+use leasehold_core::{Applied, LeaseTime, Revision, Span, State};
+use leasehold_log::{BodyError, open, read_body, write_body};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{Notify, watch};
+
+use crate::log::{Committed, Machine, Position, View};
+use crate::parking::Parking;
+use crate::ring::{Change, Ring};
+
+/// What the proposer must know of the state to keep time going.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pulse {
+    pub(crate) now: LeaseTime,
+    pub(crate) next_deadline: Option<LeaseTime>,
+    pub(crate) backlog: bool,
+    pub(crate) grace: Span,
+}
+
+/// A state and the recent events that led to it.
+#[derive(Debug, Default)]
+struct Copy {
+    state: State,
+    ring: Ring,
+}
+
+/// This node's copy of the state.
+#[derive(Debug)]
+pub struct Replica {
+    copy: RwLock<Copy>,
+    pulse: Mutex<Pulse>,
+    applied: Notify,
+    revision: watch::Sender<Revision>,
+    pub(crate) parking: Parking,
+}
+
+impl Default for Replica {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Replica {
+    /// An empty copy.
+    pub fn new() -> Self {
+        Self {
+            copy: RwLock::default(),
+            pulse: Mutex::default(),
+            applied: Notify::new(),
+            revision: watch::Sender::new(Revision(0)),
+            parking: Parking::default(),
+        }
+    }
+
+    /// Looks at the state as it is applied here.
+    pub fn look<T>(&self, query: impl FnOnce(&State) -> T) -> T {
+        query(&self.copy.read().state)
+    }
+
+    /// The newest applied revision, and every later one.
+    pub(crate) fn revisions(&self) -> watch::Receiver<Revision> {
+        self.revision.subscribe()
+    }
+
+    pub(crate) fn pulse(&self) -> Pulse {
+        *self.pulse.lock()
+    }
+
+    /// Returns when an entry was applied since the last call; for one listener.
+    pub(crate) async fn applied(&self) {
+        self.applied.notified().await;
+    }
+
+    /// At most `limit` changes after `since`; an error with the oldest revision one can resume after, if that is later.
+    pub(crate) fn changes(&self, since: Revision, limit: usize) -> Result<Vec<Arc<Change>>, Revision> {
+        let copy = self.copy.read();
+        if since < copy.ring.floor() {
+            return Err(copy.ring.floor());
+        }
+        Ok(copy.ring.since(since).take(limit).cloned().collect())
+    }
+
+    fn publish(&self, pulse: Pulse, revision: Revision) {
+        *self.pulse.lock() = pulse;
+        self.applied.notify_one();
+        self.revision.send_if_modified(|present| std::mem::replace(present, revision) != revision);
+    }
+}
+
+fn pulse_of(state: &State) -> Pulse {
+    Pulse { now: state.now(), next_deadline: state.next_deadline(), backlog: state.has_backlog(), grace: state.grace() }
+}
+
+impl Machine for Replica {
+    type View = Frozen;
+
+    fn apply(&self, at: Position, entry: Committed<'_>) -> Applied {
+        // Decoded before the state is touched: damage must not leave half of an entry's effects.
+        let decoded = match entry {
+            Committed::Payload(payload) => Some(decode(at, payload)),
+            Committed::TakeOver | Committed::Internal => None,
+        };
+        let mut copy = self.copy.write();
+        let mut applied = match (entry, decoded) {
+            (_, Some((stamp, requests))) => copy.state.apply(at.leader, stamp, requests),
+            (Committed::TakeOver, None) => copy.state.take_over(),
+            (Committed::Internal | Committed::Payload(_), None) => {
+                Applied { now: copy.state.now(), revision: copy.state.revision(), ..Applied::default() }
+            }
+        };
+        let events = std::mem::take(&mut applied.events);
+        // Whoever wakes looks at the copy, and so waits until this entry is whole.
+        self.parking.wake(&events);
+        copy.ring.push(events);
+        let pulse = pulse_of(&copy.state);
+        drop(copy);
+        self.publish(pulse, applied.revision);
+        applied
+    }
+
+    fn view(&self) -> Frozen {
+        let copy = self.copy.read();
+        Frozen { state: copy.state.view(), floor: copy.ring.floor(), changes: copy.ring.frozen() }
+    }
+
+    fn install(&self, snapshot: &mut dyn io::Read) -> io::Result<()> {
+        let installed = read_copy(snapshot)?;
+        let (pulse, revision) = (pulse_of(&installed.state), installed.state.revision());
+        *self.copy.write() = installed;
+        self.parking.wake_all();
+        self.publish(pulse, revision);
+        Ok(())
+    }
+}
+
+fn decode(at: Position, payload: &[u8]) -> (leasehold_core::Stamp, Vec<leasehold_core::Request>) {
+    let decoded = open(payload).and_then(|(stamp, requests)| Ok((stamp, requests.collect::<Result<Vec<_>, _>>()?)));
+    decoded.unwrap_or_else(|error| panic!("the committed entry {} cannot be applied: {error}", at.index))
+}
+
+fn read_copy(snapshot: &mut dyn io::Read) -> io::Result<Copy> {
+    let (mut loader, mut events) = (State::loader(), Vec::new());
+    let floor = read_body(
+        snapshot,
+        |record| Ok(loader.load(record)?),
+        |event| {
+            events.push(event);
+            Ok(())
+        },
+    )
+    .map_err(|error| match error {
+        BodyError::Io(error) => error,
+        other @ (BodyError::Format(_) | BodyError::Refused(_)) => io::Error::new(io::ErrorKind::InvalidData, other),
+    })?;
+    let state = loader.finish().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    let mut ring = Ring::after(floor);
+    ring.push(events);
+    Ok(Copy { state, ring })
+}
+
+/// A frozen copy.
+#[derive(Debug)]
+pub struct Frozen {
+    state: leasehold_core::View,
+    floor: Revision,
+    changes: Vec<Arc<Change>>,
+}
+
+impl View for Frozen {
+    fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let tail = self.changes.iter().flat_map(|change| &change.events);
+        write_body(self.state.records(), self.floor, tail, out)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,135 @@
+//! The recent events, for watches: bounded, the same on every node, and part of every snapshot.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use leasehold_core::{Event, Fact, Revision};
+
+/// How many revisions are kept at most.
+const REVISIONS_MAX: usize = 131_072;
+/// How many bytes the events may take, roughly counted.
+const BYTES_MAX: usize = 64 << 20;
+
+/// All events of one revision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Which one.
+    pub revision: Revision,
+    /// Its events, in order.
+    pub events: Vec<Event>,
+}
+
+/// The recent events by revision.
+#[derive(Debug, Default)]
+pub(crate) struct Ring {
+    changes: VecDeque<Arc<Change>>,
+    bytes: usize,
+    /// Every event after this revision is here.
+    floor: Revision,
+}
+
+impl Ring {
+    /// An empty ring that begins after `floor`.
+    pub(crate) fn after(floor: Revision) -> Self {
+        Self { floor, ..Self::default() }
+    }
+
+    /// Every event after this revision is here.
+    pub(crate) fn floor(&self) -> Revision {
+        self.floor
+    }
+
+    /// Takes the events of one log entry, which may be of several revisions.
+    pub(crate) fn push(&mut self, events: Vec<Event>) {
+        for event in events {
+            self.bytes += size(&event);
+            match self.changes.back_mut() {
+                Some(last) if last.revision == event.revision => Arc::make_mut(last).events.push(event),
+                _ => {
+                    let change = Change { revision: event.revision, events: vec![event] };
+                    self.changes.push_back(Arc::new(change));
+                }
+            }
+        }
+        while self.changes.len() > REVISIONS_MAX || (self.bytes > BYTES_MAX && self.changes.len() > 1) {
+            let oldest = self.changes.pop_front().expect("there are more than the bound");
+            self.bytes -= oldest.events.iter().map(size).sum::<usize>();
+            self.floor = oldest.revision;
+        }
+    }
+
+    /// The changes after `revision`, oldest first.
+    pub(crate) fn since(&self, revision: Revision) -> impl Iterator<Item = &Arc<Change>> {
+        let start = self.changes.partition_point(|change| change.revision <= revision);
+        self.changes.range(start..)
+    }
+
+    /// A copy that shares the events.
+    pub(crate) fn frozen(&self) -> Vec<Arc<Change>> {
+        self.changes.iter().cloned().collect()
+    }
+}
+
+/// Roughly how many bytes an event takes.
+fn size(event: &Event) -> usize {
+    let variable = match &event.fact {
+        Fact::EntryPut { value, key, .. } => value.len() + key.as_bytes().len(),
+        Fact::EntryDeleted { key, .. } => key.as_bytes().len(),
+        Fact::LeaseGranted { .. }
+        | Fact::LeaseEnded { .. }
+        | Fact::ClaimGranted { .. }
+        | Fact::ClaimEnded { .. }
+        | Fact::Queued { .. }
+        | Fact::Unqueued { .. } => 0,
+    };
+    size_of::<Event>() + 64 + variable
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::{Key, Namespace, WallTime};
+
+    use super::*;
+
+    fn put(revision: u64, bytes: usize) -> Event {
+        Event {
+            revision: Revision(revision),
+            wall: WallTime(0),
+            namespace: Namespace::new("a").unwrap(),
+            fact: Fact::EntryPut {
+                key: Key::new(b"k").unwrap(),
+                value: vec![0; bytes].into(),
+                version: 1,
+                created: Revision(revision),
+                lease: None,
+            },
+        }
+    }
+
+    #[test]
+    fn events_of_one_revision_stay_together() {
+        let mut ring = Ring::default();
+        ring.push(vec![put(3, 0), put(3, 0)]);
+        ring.push(vec![put(5, 0)]);
+        let revisions = |since| ring.since(Revision(since)).map(|c| (c.revision.0, c.events.len())).collect::<Vec<_>>();
+        assert_eq!(revisions(0), [(3, 2), (5, 1)]);
+        assert_eq!(revisions(3), [(5, 1)]);
+        assert_eq!(revisions(4), [(5, 1)]);
+        assert_eq!(revisions(5), []);
+        assert_eq!(ring.floor(), Revision(0));
+    }
+
+    #[test]
+    fn it_is_bounded_in_revisions_and_in_bytes_and_tells_from_where_it_is_complete() {
+        let mut ring = Ring::default();
+        for revision in 1..=(REVISIONS_MAX as u64 + 10) {
+            ring.push(vec![put(revision, 0)]);
+        }
+        assert_eq!(ring.floor(), Revision(10));
+        assert_eq!(ring.since(Revision(10)).count(), REVISIONS_MAX);
+        let next = REVISIONS_MAX as u64 + 11;
+        ring.push((0..80).map(|n| put(next + n, 1 << 20)).collect());
+        assert!(ring.bytes <= BYTES_MAX);
+        assert!(ring.floor() > Revision(next));
+    }
+}

@@ -1,0 +1,341 @@
+//! The service: what every API calls, and the only way to the log.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use leasehold_core::{
+    Asks, Caller, Command, Compare, KEY_MAX, LeaseTime, Limits, Namespace, Operand, Outcome, Request, Revision, Rights,
+    Span, State, WriteOp,
+};
+use tokio::sync::{oneshot, watch};
+use tracing::{error, info};
+
+use crate::Failure;
+use crate::access::{Access, Action};
+use crate::clock::Clocks;
+use crate::disk::{DiskGuard, Room};
+use crate::lanes::{COMMAND_BYTES_MAX, Lane, Lanes, Reply};
+use crate::log::{Leadership, Log, Unavailable};
+use crate::proposer::{InFlight, Proposer};
+use crate::replica::Replica;
+use crate::watch::{Watch, WatchFilter};
+
+/// How long a caller waits for the log before it is told that the outcome is not known.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// How the service is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Who may do what.
+    pub access: Access,
+    /// The limits to put into the log; none leaves those that are there.
+    pub limits: Option<Limits>,
+    /// The directory whose disk must keep some room.
+    pub data: Option<PathBuf>,
+    /// How many bytes must stay free on that disk.
+    pub disk_reserve: u64,
+    /// How many entries may be on their way at a time.
+    pub in_flight: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { access: Access::open(false), limits: None, data: None, disk_reserve: 64 << 20, in_flight: 2 }
+    }
+}
+
+/// What a command achieved, and when.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Done {
+    /// What it achieved.
+    pub outcome: Outcome,
+    /// Lease time at the entry that answered.
+    pub now: LeaseTime,
+    /// The revision after that entry.
+    pub revision: Revision,
+}
+
+/// What a query answered, and when.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered<T> {
+    /// What it answered.
+    pub value: T,
+    /// Lease time of the state it looked at.
+    pub now: LeaseTime,
+    /// The revision of the state it looked at.
+    pub revision: Revision,
+    /// How old a stale answer may be; none for a linearizable one.
+    pub age: Option<Duration>,
+}
+
+/// How fresh an answer must be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Consistency {
+    /// It reflects everything acknowledged before the call.
+    #[default]
+    Linearizable,
+    /// It reflects what this node has applied.
+    Stale,
+}
+
+/// How the service is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// It can commit commands and answer linearizable queries.
+    pub ready: bool,
+    /// This node leads.
+    pub leads: bool,
+    /// New work is refused for want of disk space.
+    pub disk_full: bool,
+    /// New work is refused because too much waits.
+    pub overloaded: bool,
+    /// How far the lease clock is ahead of applied lease time.
+    pub lease_time_lag: Duration,
+}
+
+/// What the tasks of the service tell about themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Vitals {
+    leads: AtomicBool,
+    lag_ms: AtomicU64,
+}
+
+impl Vitals {
+    pub(crate) fn lead(&self, leads: bool) {
+        self.leads.store(leads, Ordering::Release);
+    }
+
+    pub(crate) fn note_lag(&self, lag: Span) {
+        self.lag_ms.store(lag.0, Ordering::Release);
+    }
+}
+
+type Barrier = Box<dyn Fn() -> BoxFuture<'static, Result<(), Unavailable>> + Send + Sync>;
+
+struct Inner {
+    access: Access,
+    replica: Arc<Replica>,
+    lanes: Arc<Lanes>,
+    disk: Arc<DiskGuard>,
+    vitals: Arc<Vitals>,
+    in_flight: Arc<InFlight>,
+    barrier: Barrier,
+    stop: watch::Sender<bool>,
+}
+
+/// The seam for all APIs. Clones share one service.
+#[derive(Clone)]
+pub struct Service(Arc<Inner>);
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Service").field("health", &self.health()).finish_non_exhaustive()
+    }
+}
+
+impl Service {
+    /// Starts the service over a log that drives `replica`.
+    pub fn start<L: Log>(log: Arc<L>, replica: Arc<Replica>, clocks: impl Clocks + Clone, options: Options) -> Self {
+        let lanes = Arc::new(Lanes::default());
+        let disk = Arc::new(DiskGuard::new(options.data, options.disk_reserve));
+        let vitals = Arc::new(Vitals::default());
+        let in_flight = Arc::new(InFlight::default());
+        let proposer = Proposer {
+            log: Arc::clone(&log),
+            clocks,
+            replica: Arc::clone(&replica),
+            lanes: Arc::clone(&lanes),
+            disk: Arc::clone(&disk),
+            vitals: Arc::clone(&vitals),
+            in_flight: Arc::clone(&in_flight),
+            in_flight_max: options.in_flight.max(1),
+        };
+        let leadership = log.leadership();
+        tokio::spawn(proposer.run());
+        tokio::spawn(watch_disk(Arc::clone(&disk)));
+        let barrier: Barrier = Box::new(move || {
+            let log = Arc::clone(&log);
+            Box::pin(async move { log.read_barrier().await })
+        });
+        let stop = watch::Sender::new(false);
+        let access = options.access;
+        let service = Self(Arc::new(Inner { access, replica, lanes, disk, vitals, in_flight, barrier, stop }));
+        if let Some(limits) = options.limits {
+            tokio::spawn(service.clone().configure(limits, leadership));
+        }
+        service
+    }
+
+    /// Carries out a command. One that has to wait in a queue is answered with its place there.
+    pub async fn execute(&self, caller: &Caller, namespace: &Namespace, command: Command) -> Result<Done, Failure> {
+        let inner = &*self.0;
+        inner.access.authorize(caller, namespace, Action::Command(&command))?;
+        if inner.disk.room() != Room::Ample && Lane::of(&command) == Lane::New {
+            return Err(Failure::DiskFull);
+        }
+        check_size(&command)?;
+        let request = Request { caller: caller.clone(), namespace: namespace.clone(), command };
+        let (send, receive) = oneshot::channel();
+        inner.lanes.push(&request, send)?;
+        let Reply { answer, now, revision } = match tokio::time::timeout(ANSWER_WITHIN, receive).await {
+            Ok(Ok(reply)) => reply?,
+            Ok(Err(_)) => return Err(Failure::ShuttingDown { may_have_happened: true }),
+            Err(_) => return Err(Failure::NoQuorum { may_have_happened: true }),
+        };
+        Ok(Done { outcome: answer?, now, revision })
+    }
+
+    /// Answers a query. It should look at a bounded part of the state: commands wait while it does.
+    pub async fn read<T>(
+        &self,
+        caller: &Caller,
+        namespace: &Namespace,
+        consistency: Consistency,
+        query: impl FnOnce(&State) -> T,
+    ) -> Result<Answered<T>, Failure> {
+        self.0.access.authorize(caller, namespace, Action::Query)?;
+        let age = match consistency {
+            Consistency::Linearizable => {
+                self.read_barrier().await?;
+                None
+            }
+            Consistency::Stale => Some(Duration::from_millis(self.0.vitals.lag_ms.load(Ordering::Acquire))),
+        };
+        Ok(self.0.replica.look(|state| {
+            let (now, revision) = (state.now(), state.revision());
+            Answered { value: query(state), now, revision, age }
+        }))
+    }
+
+    /// Opens a watch on events after `since`, or from now on.
+    pub async fn watch(
+        &self,
+        caller: &Caller,
+        namespace: &Namespace,
+        filter: WatchFilter,
+        since: Option<Revision>,
+    ) -> Result<Watch, Failure> {
+        self.0.access.authorize(caller, namespace, Action::Watch)?;
+        self.read_barrier().await?;
+        Watch::open(Arc::clone(&self.0.replica), self.0.stop.subscribe(), namespace, filter, since)
+    }
+
+    /// The lease time and revision that this node has applied.
+    pub fn present(&self) -> (LeaseTime, Revision) {
+        self.0.replica.look(|state| (state.now(), state.revision()))
+    }
+
+    /// How the service is doing.
+    pub fn health(&self) -> Health {
+        let inner = &*self.0;
+        let leads = inner.vitals.leads.load(Ordering::Acquire);
+        let room = inner.disk.room();
+        Health {
+            ready: leads && room != Room::None && !*inner.stop.borrow(),
+            leads,
+            disk_full: room != Room::Ample,
+            overloaded: inner.lanes.is_full(),
+            lease_time_lag: Duration::from_millis(inner.vitals.lag_ms.load(Ordering::Acquire)),
+        }
+    }
+
+    /// The caller of a connection without credentials.
+    pub fn anonymous(&self) -> Caller {
+        self.0.access.anonymous()
+    }
+
+    /// Refuses new commands, lets those under way finish, and ends all watches.
+    pub async fn stop(&self) {
+        self.0.lanes.close();
+        let drained = async {
+            while !self.0.lanes.is_empty() || self.0.in_flight.count() > 0 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        if tokio::time::timeout(Duration::from_secs(5), drained).await.is_err() {
+            self.0.lanes.refuse_all(&Failure::ShuttingDown { may_have_happened: false });
+        }
+        self.0.stop.send_replace(true);
+    }
+
+    /// Returns when the service stops.
+    pub(crate) async fn stopped(&self) {
+        let mut stop = self.0.stop.subscribe();
+        // The sender lives in this very service.
+        let _ = stop.wait_for(|stopped| *stopped).await;
+    }
+
+    pub(crate) fn replica(&self) -> &Replica {
+        &self.0.replica
+    }
+
+    async fn read_barrier(&self) -> Result<(), Failure> {
+        let proved = tokio::time::timeout(ANSWER_WITHIN, (self.0.barrier)()).await;
+        match proved {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Failure::NoQuorum { may_have_happened: false }),
+        }
+    }
+
+    /// Puts the configured limits into the log whenever this node leads and others are in force.
+    async fn configure(self, limits: Limits, mut leadership: watch::Receiver<Leadership>) {
+        let operator = Caller { identity: None, rights: Rights { operator: true, endless: false } };
+        let namespace = Namespace::new("system").expect("it is a well-formed name");
+        loop {
+            let leads = matches!(*leadership.borrow_and_update(), Leadership::Leads(_));
+            if leads && self.0.replica.look(|state| *state.limits() != limits) {
+                let command = Command::Configure(Box::new(limits.clone()));
+                match self.execute(&operator, &namespace, command).await {
+                    Ok(_) => info!("limits put into the log"),
+                    Err(failure) => error!(%failure, "the configured limits are not in force"),
+                }
+            }
+            if leadership.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn check_size(command: &Command) -> Result<(), Failure> {
+    match rough_size(command) {
+        size if size > COMMAND_BYTES_MAX => Err(Failure::TooLarge { size, max: COMMAND_BYTES_MAX }),
+        _ => Ok(()),
+    }
+}
+
+/// Roughly how many bytes a command takes in the log, counted without encoding it.
+fn rough_size(command: &Command) -> usize {
+    let asks = |asks: &Asks| asks.claims.iter().map(|ask| ask.resource.as_str().len() + 8).sum::<usize>();
+    let variable = match command {
+        Command::Grant(grant) => grant.metadata.size() + asks(&grant.asks),
+        Command::Claim(claim) => asks(&claim.asks),
+        Command::Renew(renew) => renew.leases.len() * 8,
+        Command::Write(write) => {
+            let step = |op: &WriteOp| match op {
+                WriteOp::Put { key, value, .. } => key.as_bytes().len() + value.as_ref().map_or(0, |value| value.len()),
+                WriteOp::Delete { .. } | WriteOp::Read { .. } => 2 * KEY_MAX,
+            };
+            let compared = |compare: &Compare| match &compare.operand {
+                Operand::Value(value) => value.len() + KEY_MAX,
+                Operand::Version(_) | Operand::Created(_) | Operand::Modified(_) | Operand::Lease(_) => KEY_MAX,
+            };
+            let steps = write.then.iter().chain(&write.otherwise).map(step).sum::<usize>();
+            steps + write.compares.iter().map(compared).sum::<usize>()
+        }
+        Command::Revoke(revoke) => revoke.reason.len(),
+        Command::Release(_) | Command::Unclaim(_) | Command::Leave(_) | Command::Configure(_) => 0,
+    };
+    variable + 1024
+}
+
+/// Looks at the disk now and then, so that refusals begin before the log notices.
+async fn watch_disk(disk: Arc<DiskGuard>) {
+    loop {
+        disk.look();
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+}

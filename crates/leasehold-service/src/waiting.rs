@@ -1,0 +1,193 @@
+//! Calls that wait in a queue: kept alive while they are open, cleaned up when they break.
+//!
+//! The wait runs in a task of its own, so a caller that goes away at any moment leaves nothing behind: a claim
+//! that is still waiting leaves its queue, one that was just granted is given back.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    Caller, Claim, Command, EndCause, Grant, HeldBy, LeaseId, LeaseView, Leave, Namespace, Outcome, Patience,
+    Rejection, Release, Renew, ResourceName, Revision, Ttl, Unclaim,
+};
+use tokio::sync::oneshot;
+use tracing::debug;
+
+use crate::{Done, Failure, Service};
+
+/// A wait as its caller described it.
+#[derive(Clone, Debug)]
+struct Wish {
+    caller: Caller,
+    namespace: Namespace,
+    lease: LeaseId,
+    resources: Vec<ResourceName>,
+    priority: i32,
+    /// Whether the lease is granted for this wait and ends with it.
+    born: bool,
+}
+
+impl Service {
+    /// Carries out a grant or claim and returns when it is held, refused or its patience is over.
+    ///
+    /// While the future lives the waiting lease is kept alive; dropping the future leaves the queue.
+    pub async fn execute_waiting(
+        &self,
+        caller: &Caller,
+        namespace: &Namespace,
+        command: Command,
+    ) -> Result<Done, Failure> {
+        let (asks, lease, born) = match &command {
+            Command::Grant(Grant { id, asks, .. }) => (asks, *id, true),
+            Command::Claim(Claim { lease, asks, .. }) => (asks, *lease, false),
+            Command::Renew(_)
+            | Command::Release(_)
+            | Command::Revoke(_)
+            | Command::Unclaim(_)
+            | Command::Leave(_)
+            | Command::Write(_)
+            | Command::Configure(_) => return self.execute(caller, namespace, command).await,
+        };
+        if asks.patience == Patience::None {
+            return self.execute(caller, namespace, command).await;
+        }
+        let wish = Wish {
+            caller: caller.clone(),
+            namespace: namespace.clone(),
+            lease,
+            resources: asks.claims.iter().map(|ask| ask.resource.clone()).collect(),
+            priority: asks.priority,
+            born,
+        };
+        let (send, receive) = oneshot::channel();
+        tokio::spawn(self.clone().wait(wish, command, send));
+        receive.await.unwrap_or(Err(Failure::ShuttingDown { may_have_happened: true }))
+    }
+
+    async fn wait(self, wish: Wish, command: Command, mut reply: oneshot::Sender<Result<Done, Failure>>) {
+        let queued = self.execute(&wish.caller, &wish.namespace, command).await;
+        let result = match queued {
+            Ok(done) => tokio::select! {
+                result = self.until_served(&wish, done) => result,
+                () = reply.closed() => {
+                    self.give_up(&wish).await;
+                    return;
+                }
+            },
+            Err(failure) => Err(failure),
+        };
+        // The caller may have gone just now: what it got goes back.
+        if let Err(Ok(_)) = reply.send(result) {
+            self.give_up(&wish).await;
+        }
+    }
+
+    async fn until_served(&self, wish: &Wish, queued: Done) -> Result<Done, Failure> {
+        let Some(number) = waits_for(&queued.outcome, wish) else { return Ok(queued) };
+        let mut position = 0;
+        let parked = self.replica().parking.listen(&wish.namespace, wish.lease);
+        loop {
+            let bell = parked.bell.notified();
+            tokio::pin!(bell);
+            bell.as_mut().enable();
+            let looked = self.replica().look(|state| {
+                let view = state.lease(&wish.namespace, wish.lease);
+                let held = wish.resources.iter().find_map(|name| state.obstacle(&wish.namespace, name, wish.priority));
+                (view, held, state.now(), state.revision())
+            });
+            let (view, held, now, revision) = looked;
+            let view = view.map_err(|rejection| elapsed(rejection, held.clone(), position))?;
+            match view.waits.iter().find(|wait| wait.wait == number) {
+                Some(wait) => position = wait.places.first().map_or(0, |place| place.position),
+                None if holds_all(&view, wish) => {
+                    let outcome = match wish.born {
+                        true => Outcome::Granted(Box::new(view)),
+                        false => Outcome::Claimed(Box::new(view)),
+                    };
+                    return Ok(Done { outcome, now, revision });
+                }
+                // A claim on a living lease whose patience is over is gone without its lease.
+                None => return Err(elapsed(Box::new(Rejection::UnknownWait), held, position)),
+            }
+            tokio::select! {
+                () = &mut bell => {}
+                () = tokio::time::sleep(renewal_pause(&view)) => self.keep_alive(wish).await?,
+                () = self.stopped() => return Err(Failure::ShuttingDown { may_have_happened: true }),
+            }
+        }
+    }
+
+    async fn keep_alive(&self, wish: &Wish) -> Result<(), Failure> {
+        let renew = Command::Renew(Renew { leases: vec![wish.lease], ttl: None });
+        match self.execute(&wish.caller, &wish.namespace, renew).await {
+            // What became of the lease is seen by the next look; a failure passes or is met there again.
+            Ok(_) | Err(Failure::Overloaded { .. } | Failure::DiskFull | Failure::NoQuorum { .. }) => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Leaves the queue, or gives back what was granted meanwhile.
+    async fn give_up(&self, wish: &Wish) {
+        if wish.born {
+            let release = Command::Release(Release { lease: wish.lease });
+            let released = self.execute(&wish.caller, &wish.namespace, release).await;
+            debug!(ok = released.is_ok(), "a waiting caller went away; its lease is released");
+            return;
+        }
+        let view = self.replica().look(|state| state.lease(&wish.namespace, wish.lease));
+        let Ok(view) = view else { return };
+        for wait in &view.waits {
+            if wait.places.iter().map(|place| &place.resource).eq(wish.resources.iter()) {
+                let leave = Command::Leave(Leave { lease: wish.lease, wait: wait.wait });
+                let _ = self.execute(&wish.caller, &wish.namespace, leave).await;
+            }
+        }
+        for held in view.held.iter().filter(|held| wish.resources.contains(&held.resource)) {
+            let unclaim = Command::Unclaim(Unclaim {
+                lease: wish.lease,
+                once: None,
+                resource: held.resource.clone(),
+                token: held.token,
+            });
+            let _ = self.execute(&wish.caller, &wish.namespace, unclaim).await;
+        }
+    }
+}
+
+/// The number of the wait that the wish led to, if it waits.
+fn waits_for(outcome: &Outcome, wish: &Wish) -> Option<Revision> {
+    let view = match outcome {
+        Outcome::Granted(view) | Outcome::Claimed(view) => view,
+        Outcome::Renewed(_)
+        | Outcome::Released
+        | Outcome::Revoked { .. }
+        | Outcome::Unclaimed
+        | Outcome::Left
+        | Outcome::Written(_)
+        | Outcome::Configured => return None,
+    };
+    let same =
+        |wait: &&leasehold_core::WaitView| wait.places.iter().map(|place| &place.resource).eq(wish.resources.iter());
+    view.waits.iter().find(same).map(|wait| wait.wait)
+}
+
+fn holds_all(view: &LeaseView, wish: &Wish) -> bool {
+    wish.resources.iter().all(|resource| view.held.iter().any(|held| held.resource == *resource))
+}
+
+/// What to tell a caller whose wait is over without a grant.
+fn elapsed(rejection: Box<Rejection>, held: Option<HeldBy>, position: u32) -> Failure {
+    let over = matches!(&*rejection, Rejection::UnknownWait)
+        || matches!(&*rejection, Rejection::Ended(end) if end.cause == EndCause::WaitElapsed);
+    match held {
+        Some(held) if over => Failure::WaitElapsed { held: Box::new(held), position },
+        Some(_) | None => Failure::Rejected(rejection),
+    }
+}
+
+/// How long a waiting lease can go without renewal, with room for two more attempts.
+fn renewal_pause(view: &LeaseView) -> Duration {
+    match view.ttl {
+        Ttl::For(span) => Duration::from_millis((span.0 / 3).clamp(10, 60_000)),
+        Ttl::Endless => Duration::from_secs(60),
+    }
+}
