@@ -95,7 +95,10 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
         if started.elapsed() >= LOCK_PATIENCE {
             let mut pid = String::new();
             let read = file.read_to_string(&mut pid).at("read", &path);
-            return Err(OpenError::InUse { dir: dir.to_path_buf(), pid: read.ok().and_then(|_| pid.trim().parse().ok()) });
+            return Err(OpenError::InUse {
+                dir: dir.to_path_buf(),
+                pid: read.ok().and_then(|_| pid.trim().parse().ok()),
+            });
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -118,7 +121,8 @@ fn parse(file: &Path, text: &str) -> Result<Identity, OpenError> {
     if lines.first() != Some(&IDENTITY_TITLE) {
         return Err(wrong(1, &format!("expected \"{IDENTITY_TITLE}\"; a later build may have written it")));
     }
-    let cluster = u128::from_str_radix(field(1, "cluster "), 16).map_err(|_| wrong(2, "the cluster id does not read"))?;
+    let cluster =
+        u128::from_str_radix(field(1, "cluster "), 16).map_err(|_| wrong(2, "the cluster id does not read"))?;
     let node = field(2, "node ").parse().map_err(|_| wrong(3, "the node id does not read"))?;
     let identity = Identity { cluster, node };
     if render(&identity) != text {

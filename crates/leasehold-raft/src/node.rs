@@ -102,14 +102,15 @@ impl<M: Machine> Node<M> {
             }
         };
         let started = handle.spawn(start(options, machine, disk.parts(), fatal.clone())).await;
-        let (raft, progress, leadership) = match started.unwrap_or_else(|panic| Err(OpenError::Stopped(panic.to_string()))) {
-            Ok(started) => started,
-            Err(error) => {
-                runtime.shutdown_background();
-                let _ = tokio::task::spawn_blocking(move || disk.store.close()).await;
-                return Err(error);
-            }
-        };
+        let (raft, progress, leadership) =
+            match started.unwrap_or_else(|panic| Err(OpenError::Stopped(panic.to_string()))) {
+                Ok(started) => started,
+                Err(error) => {
+                    runtime.shutdown_background();
+                    let _ = tokio::task::spawn_blocking(move || disk.store.close()).await;
+                    return Err(error);
+                }
+            };
         let opened = disk.report();
         let Disk { directory, store, snapshots, .. } = disk;
         let held = Mutex::new(Some((runtime, directory)));
@@ -251,14 +252,18 @@ async fn start<M: Machine>(
     tokio::spawn(watch_leadership(raft.clone(), progress.clone(), tell, fatal.clone()));
     tokio::spawn(write_due_snapshots(raft.clone(), progress.clone()));
 
-    if !raft.is_initialized().await.map_err(|error| stopped(&error))? {
+    let initialized = raft.is_initialized().await.map_err(|error| stopped(&error))?;
+    if !initialized {
+        // This also elects.
         let members = BTreeMap::from([(identity.node, Member { address: options.address })]);
         raft.initialize(members).await.map_err(|error| stopped(&error))?;
     }
-    let alone = raft.voter_ids().eq([identity.node]);
-    if alone {
+    let alone = !initialized || raft.voter_ids().eq([identity.node]);
+    if alone && initialized {
         // The only voter need not wait for a leader to fall silent.
         raft.trigger().elect(false).await.map_err(|error| stopped(&error))?;
+    }
+    if alone {
         let leads = leadership.wait_for(|leadership| matches!(leadership, Leadership::Leads(_)));
         tokio::select! {
             led = leads => { led.map_err(|error| stopped(&error))?; }

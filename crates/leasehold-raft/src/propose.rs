@@ -34,7 +34,9 @@ impl<M: Machine> Log for Node<M> {
     async fn read_barrier(&self) -> Result<(), Unavailable> {
         let proof = self.raft.get_read_linearizer(ReadPolicy::ReadIndex).await.map_err(|error| match error {
             RaftError::APIError(LinearizableReadError::ForwardToLeader(_)) => not_leader(&self.leadership()),
-            RaftError::APIError(LinearizableReadError::QuorumNotEnough(error)) => Unavailable::Unknown(error.to_string()),
+            RaftError::APIError(LinearizableReadError::QuorumNotEnough(error)) => {
+                Unavailable::Unknown(error.to_string())
+            }
             RaftError::Fatal(error) => Unavailable::Stopped(self.fatal.reason().unwrap_or_else(|| error.to_string())),
         })?;
         let index = proof.read_log_id().log_id().index;

@@ -154,7 +154,8 @@ impl<V: View> RaftSnapshotBuilder<Types> for Builder<V> {
     type SnapshotData = SnapshotFile;
 
     async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<Types, SnapshotFile>> {
-        let (view, meta, writing) = self.work.get_mut().take().ok_or_else(|| io::Error::other("a builder serves once"))?;
+        let (view, meta, writing) =
+            self.work.get_mut().take().ok_or_else(|| io::Error::other("a builder serves once"))?;
         let write = move || writing.snapshots.write(&view, meta);
         let current = tokio::task::spawn_blocking(write).await.map_err(io::Error::other)??;
         Ok(current.to_raft())

@@ -16,9 +16,9 @@ use futures_util::{Stream, StreamExt, stream};
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use openraft::type_config::TypeConfigExt;
 use parking_lot::Mutex;
+use raft_log::api::raft_log_writer::RaftLogWriter;
 use raft_log::chunked_wal::Config as ChunkFiles;
 use raft_log::{RaftLog, Segment};
-use raft_log::api::raft_log_writer::RaftLogWriter;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::convert;
@@ -65,11 +65,7 @@ struct OpenChunk {
 
 impl LogStore {
     /// Opens the log in `dir`; says what was cut from its end.
-    pub(crate) fn open(
-        dir: &Path,
-        limits: ChunkLimits,
-        fatal: Fatal,
-    ) -> Result<(LogStore, Option<Cut>), OpenError> {
+    pub(crate) fn open(dir: &Path, limits: ChunkLimits, fatal: Fatal) -> Result<(LogStore, Option<Cut>), OpenError> {
         let (log, cut) = wal::open(dir, limits)?;
         let mut open_chunk = OpenChunk { limits, start: 0, used: 0, records: 0, hot_from: 0 };
         open_chunk.look(&log);

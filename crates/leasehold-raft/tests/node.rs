@@ -171,10 +171,12 @@ async fn a_second_node_in_the_same_directory_is_refused_and_told_who_has_it() {
     let running = open(dir.path()).await;
     let error = open_with(Options::new(dir.path())).await.map(|_| ()).unwrap_err();
     assert!(matches!(error, OpenError::InUse { pid: Some(pid), .. } if pid == std::process::id()), "{error}");
-    assert!(error.to_string().ends_with(&format!(
-        "is in use by process {}; stop it or use another --data directory",
-        std::process::id()
-    )));
+    assert!(
+        error.to_string().ends_with(&format!(
+            "is in use by process {}; stop it or use another --data directory",
+            std::process::id()
+        ))
+    );
     running.node.shutdown().await;
 }
 
