@@ -1,22 +1,29 @@
-//! The durable form of commands and of state: versioned, with one encoding for each value.
+//! The durable form of what Leasehold keeps: log records, entries with their commands, snapshot files, states.
 //!
-//! Log entries are packed and opened in `entry.rs`, snapshot bodies written and read in `body.rs`. What they
-//! are made of is declared in `command.rs`, `state.rs`, `event.rs` and `parts.rs`, in the words of
-//! `layout.rs` and the bytes of `wire.rs`. The types of the core are free to change; what is declared here is
-//! not, and has its pages in docs/formats/. Golden files keep it so.
+//! Everything here is versioned, and decoding never panics: any bytes give a value or a typed error. Log
+//! records (`record.rs`, `membership.rs`) and snapshot files (`blocks.rs`) are the containers, with checksums. What
+//! is in them, log entries (`entry.rs`) and snapshot bodies (`body.rs`), is made of what `command.rs`, `state.rs`,
+//! `event.rs` and `parts.rs` declare in the words of `layout.rs` and the bytes of `wire.rs`. The in-memory types of
+//! other crates are free to change; what is declared here is not, and has its pages in docs/formats/.
 
+mod blocks;
 mod body;
 mod command;
 mod entry;
 mod event;
 mod layout;
+mod membership;
 mod parts;
+mod record;
 mod state;
 mod wire;
 
+pub use blocks::{BlockError, BlockProblem, BlockReader, BlockWriter, SNAPSHOT_VERSION, SnapshotHeader};
 pub use body::{BODY_VERSION, BodyError, Refusal, read_body, write_body};
 pub use command::{decode_request, encode_request};
 pub use entry::{ENTRY_VERSION, Pack, Requests, open};
 pub use event::{decode_event, encode_event};
+pub use membership::Membership;
+pub use record::{Kind, LogPosition, RECORD_BYTES_MAX, RECORD_VERSION, Record, RecordError, Vote, checksum};
 pub use state::{decode_record, encode_record};
 pub use wire::{FormatError, Reader};

@@ -1,1 +1,31 @@
-//! See ARCHITECTURE.md.
+//! Replication: carries the service's entries to disk, and to other nodes in time, in one order.
+//!
+//! [`Node`] implements the service's `Log` over openraft (consensus) and raft-log (files) and drives its `Machine`.
+//! Behind it, one concept per file: `store.rs` and `group_commit.rs` make entries durable, `wal.rs` opens the log files
+//! and judges damage, `machine.rs` applies, `snapshot.rs` writes and installs states, `directory.rs` owns the
+//! data directory, `network.rs` would reach other nodes. No type of openraft or raft-log goes to disk or into this
+//! crate's API; what is stored is `leasehold-log`'s.
+
+mod convert;
+mod directory;
+mod error;
+mod group_commit;
+mod machine;
+mod network;
+mod node;
+mod options;
+mod propose;
+mod snapshot;
+mod store;
+#[cfg(test)]
+mod suite;
+mod types;
+mod wal;
+
+pub use directory::Identity;
+pub use error::OpenError;
+pub use group_commit::FlushTimes;
+pub use node::{Metrics, Node, Opened};
+pub use options::Options;
+pub use types::PAYLOAD_MAX;
+pub use wal::Cut;

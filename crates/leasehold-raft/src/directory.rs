@@ -1,0 +1,187 @@
+//! The data directory: made private, locked against a second process, with an identity of its own.
+//!
+//! ```text
+//! DIR/LOCK                 held by the running process; contains its pid
+//! DIR/identity             cluster id and node id, written once
+//! DIR/groups/0/log/        the log files of the first Raft group
+//! DIR/groups/0/snapshots/  its snapshots
+//! ```
+//! Directories are 0700 and files 0600 whatever the umask is. A file that matters appears under its name complete and
+//! synced, or not at all.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::{At, OpenError};
+
+/// A process that is just ending needs a moment to let go.
+const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+const IDENTITY_TITLE: &str = "leasehold node identity, version 1";
+
+/// Who a data directory belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The cluster, a random number chosen when its first node started.
+    pub cluster: u128,
+    /// The node in it. Never reused, not even after its data is lost.
+    pub node: u64,
+}
+
+/// A locked data directory.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    pub(crate) path: PathBuf,
+    pub(crate) identity: Identity,
+    /// Whether the directory was set up just now.
+    pub(crate) fresh: bool,
+    _lock: File,
+}
+
+impl Directory {
+    /// Makes the directory if it is not there, locks it, and reads or writes its identity.
+    pub(crate) fn open(path: &Path) -> Result<Directory, OpenError> {
+        make_directory(path)?;
+        let lock = lock(path)?;
+        let file = path.join("identity");
+        let (identity, fresh) = match std::fs::read_to_string(&file) {
+            Ok(text) => (parse(&file, &text)?, false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                refuse_orphans(path, &file)?;
+                let identity = Identity { cluster: rand::random(), node: 1 };
+                write_whole(&file, render(&identity).as_bytes()).at("write", &file)?;
+                (identity, true)
+            }
+            Err(source) => return Err(OpenError::Io { action: "read", path: file, source }),
+        };
+        Ok(Directory { path: path.to_path_buf(), identity, fresh, _lock: lock })
+    }
+
+    /// Returns the directory of a group, made if it is not there, with its `log` and `snapshots`.
+    pub(crate) fn group(&self, group: u32) -> Result<PathBuf, OpenError> {
+        let path = self.path.join("groups").join(group.to_string());
+        make_directory(&self.path.join("groups"))?;
+        make_directory(&path)?;
+        make_directory(&path.join("log"))?;
+        make_directory(&path.join("snapshots"))?;
+        Ok(path)
+    }
+}
+
+/// A directory with a log but no identity lost the file; a new identity would be a second node with old votes.
+fn refuse_orphans(path: &Path, file: &Path) -> Result<(), OpenError> {
+    if !path.join("groups/0/log").exists() {
+        return Ok(());
+    }
+    let problem = "the file is missing, but there is a log".to_string();
+    Err(OpenError::Identity { file: file.to_path_buf(), line: 1, problem })
+}
+
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let path = dir.join("LOCK");
+    let mut options = OpenOptions::new();
+    let mut file =
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).at("open", &path)?;
+    make_private(&path).at("protect", &path)?;
+    let started = Instant::now();
+    while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        if error != rustix::io::Errno::WOULDBLOCK && error != rustix::io::Errno::INTR {
+            return Err(OpenError::Io { action: "lock", path, source: error.into() });
+        }
+        if started.elapsed() >= LOCK_PATIENCE {
+            let mut pid = String::new();
+            let read = file.read_to_string(&mut pid).at("read", &path);
+            return Err(OpenError::InUse {
+                dir: dir.to_path_buf(),
+                pid: read.ok().and_then(|_| pid.trim().parse().ok()),
+            });
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    file.set_len(0).at("write", &path)?;
+    writeln!(file, "{}", std::process::id()).at("write", &path)?;
+    Ok(file)
+}
+
+fn render(identity: &Identity) -> String {
+    let body = format!("{IDENTITY_TITLE}\ncluster {:032x}\nnode {}\n", identity.cluster, identity.node);
+    format!("{body}checksum {:08x}\n", leasehold_log::checksum(body.as_bytes()))
+}
+
+fn parse(file: &Path, text: &str) -> Result<Identity, OpenError> {
+    let wrong = |line, problem: &str| OpenError::Identity { file: file.into(), line, problem: problem.into() };
+    let lines: Vec<&str> = text.lines().collect();
+    let field = |line: usize, name: &str| {
+        lines.get(line).and_then(|text| text.strip_prefix(name)).map(str::trim).unwrap_or_default()
+    };
+    if lines.first() != Some(&IDENTITY_TITLE) {
+        return Err(wrong(1, &format!("expected \"{IDENTITY_TITLE}\"; a later build may have written it")));
+    }
+    let cluster =
+        u128::from_str_radix(field(1, "cluster "), 16).map_err(|_| wrong(2, "the cluster id does not read"))?;
+    let node = field(2, "node ").parse().map_err(|_| wrong(3, "the node id does not read"))?;
+    let identity = Identity { cluster, node };
+    if render(&identity) != text {
+        return Err(wrong(4, "the checksum does not fit; the file is damaged"));
+    }
+    Ok(identity)
+}
+
+/// Makes a directory that only its owner can enter; one that exists is left as it is.
+pub(crate) fn make_directory(path: &Path) -> Result<(), OpenError> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !parent.is_dir() {
+        make_directory(parent)?;
+    }
+    DirBuilder::new().mode(0o700).create(path).at("make the directory", path)?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o700)).at("protect", path)?;
+    sync_directory(parent).at("sync", parent)
+}
+
+/// Makes a file readable by its owner only.
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+    std::fs::set_permissions(path, Permissions::from_mode(0o600))
+}
+
+/// Makes every file in a directory readable by its owner only.
+pub(crate) fn make_files_private(dir: &Path) -> Result<(), OpenError> {
+    for entry in std::fs::read_dir(dir).at("list", dir)? {
+        let path = entry.at("list", dir)?.path();
+        make_private(&path).at("protect", &path)?;
+    }
+    Ok(())
+}
+
+/// Creates an empty private file to write to; an old one is emptied.
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
+/// Writes a file so that it is there whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let unfinished = path.with_extension("tmp");
+    let mut file = create_private(&unfinished)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    publish(&unfinished, path)
+}
+
+/// Gives a finished, synced file its name, durably.
+pub(crate) fn publish(unfinished: &Path, path: &Path) -> io::Result<()> {
+    std::fs::rename(unfinished, path)?;
+    sync_directory(path.parent().expect("a published file lies in a directory"))
+}
+
+/// Makes names added to or removed from a directory durable.
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}

@@ -1,0 +1,97 @@
+//! Why a node does not start.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a data directory could not be opened; each says what to do next.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has the directory.
+    #[error("{dir} is in use by {}; stop it or use another --data directory", holder(.pid))]
+    InUse {
+        /// The data directory.
+        dir: PathBuf,
+        /// The process that holds it, where it could be read.
+        pid: Option<u32>,
+    },
+    /// The identity file is not one of ours.
+    #[error("{file}, line {line}: {problem}; restore the file from a backup, or start with an empty --data directory")]
+    Identity {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A log file is damaged where no crash can have damaged it.
+    #[error("log file {file} is damaged at offset {offset}: {problem}; restore this node from a backup or replace it")]
+    DamagedLog {
+        /// The file.
+        file: PathBuf,
+        /// Where in it, in bytes from its start.
+        offset: u64,
+        /// What is wrong there.
+        problem: String,
+    },
+    /// The log files do not fit together.
+    #[error("the log in {dir} cannot be opened: {problem}; restore this node from a backup or replace it")]
+    BrokenLog {
+        /// The directory of the log.
+        dir: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The newest snapshot is damaged.
+    #[error("snapshot {file} cannot be used: {source}; restore this node from a backup or replace it")]
+    DamagedSnapshot {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong; names the offset.
+        source: io::Error,
+    },
+    /// Entries between the snapshot and the log are missing.
+    #[error(
+        "the log in {dir} starts after entry {purged}, but the newest snapshot ends at {}; \
+         restore this node from a backup or replace it", .snapshot.map_or("none".into(), |index| format!("entry {index}"))
+    )]
+    Gap {
+        /// The directory of the group.
+        dir: PathBuf,
+        /// The last entry the log no longer has.
+        purged: u64,
+        /// The last entry of the newest snapshot.
+        snapshot: Option<u64>,
+    },
+    /// A file operation failed.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The options contradict each other.
+    #[error("the options of the node do not fit: {0}")]
+    Options(String),
+    /// The node stopped before it was ready.
+    #[error("the node stopped while it was starting: {0}")]
+    Stopped(String),
+}
+
+fn holder(pid: &Option<u32>) -> String {
+    pid.map_or("another process".into(), |pid| format!("process {pid}"))
+}
+
+/// Names the action and the path of a failed file operation.
+pub(crate) trait At<T> {
+    fn at(self, action: &'static str, path: &std::path::Path) -> Result<T, OpenError>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, action: &'static str, path: &std::path::Path) -> Result<T, OpenError> {
+        self.map_err(|source| OpenError::Io { action, path: path.to_path_buf(), source })
+    }
+}

@@ -1,0 +1,76 @@
+//! What can be chosen about a node.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use openraft::{Config, SnapshotPolicy};
+
+use crate::error::OpenError;
+use crate::wal::ChunkLimits;
+
+/// What can be chosen about a node.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The data directory; made if it is not there.
+    pub data: PathBuf,
+    /// Where other nodes would reach this one; kept in the membership, unused in a cluster of one.
+    pub address: String,
+    /// How often a leader shows that it is alive.
+    pub heartbeat: Duration,
+    /// How long a node waits for that before it asks for votes, at least.
+    pub election_min: Duration,
+    /// And at most; also the length of the leader's lease.
+    pub election_max: Duration,
+    /// A snapshot is written when the log has grown by so many bytes since the last one.
+    pub snapshot_bytes: u64,
+    /// So many entries stay in the log behind a snapshot, so that a short absence of a node needs no snapshot.
+    pub retained_entries: u64,
+    /// The size of one log file. Disk is freed, and payloads are kept in memory, by whole files.
+    pub log_file_bytes: usize,
+    /// The most records in one log file.
+    pub log_file_records: usize,
+}
+
+impl Options {
+    /// The defaults for a data directory.
+    pub fn new(data: impl Into<PathBuf>) -> Options {
+        let limits = ChunkLimits::default();
+        Options {
+            data: data.into(),
+            address: String::new(),
+            heartbeat: Duration::from_millis(100),
+            election_min: Duration::from_millis(300),
+            election_max: Duration::from_millis(600),
+            snapshot_bytes: 256 * 1024 * 1024,
+            retained_entries: 10_000,
+            log_file_bytes: limits.bytes,
+            log_file_records: limits.records,
+        }
+    }
+
+    pub(crate) fn chunk_limits(&self) -> ChunkLimits {
+        ChunkLimits { bytes: self.log_file_bytes, records: self.log_file_records }
+    }
+
+    pub(crate) fn raft_config(&self, cluster: u128) -> Result<Config, OpenError> {
+        if self.log_file_bytes == 0 || self.log_file_records == 0 {
+            return Err(OpenError::Options("a log file must hold something".into()));
+        }
+        let config = Config {
+            cluster_name: format!("{cluster:032x}"),
+            heartbeat_interval: self.heartbeat.as_millis() as u64,
+            election_timeout_min: self.election_min.as_millis() as u64,
+            election_timeout_max: self.election_max.as_millis() as u64,
+            // Snapshots go by bytes, see `Progress`; openraft counts entries, which are packed here.
+            snapshot_policy: SnapshotPolicy::Never,
+            max_in_snapshot_log_to_keep: self.retained_entries,
+            // Proposals are packed and few are in flight; a long queue would only hide an overload.
+            api_channel_size: Some(4096),
+            enable_pre_vote: Some(true),
+            // Every process start is a new term: a restarted leader must not go on with its old stamps.
+            enable_leader_restore: Some(false),
+            ..Config::default()
+        };
+        config.validate().map_err(|error| OpenError::Options(error.to_string()))
+    }
+}

@@ -1,0 +1,205 @@
+//! Snapshot files of one group: written from a frozen view, kept one at a time, installed as a whole.
+//!
+//! A file is written beside, synced, renamed, and its directory synced; then the one before it is removed. Leftovers of
+//! an interrupted write go at the next start. There are never two writes at once. All of it runs on blocking threads.
+//! What the bytes mean is the machine's; their container is `leasehold_log::BlockWriter`.
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use leasehold_log::{BlockReader, BlockWriter};
+use leasehold_service::log::{Machine, View};
+use openraft::alias::SnapshotOf;
+use openraft::storage::RaftSnapshotBuilder;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::convert;
+use crate::directory;
+use crate::error::{At, OpenError};
+use crate::types::{SnapshotMeta, Types};
+
+/// A snapshot file, as it is handed to openraft.
+#[derive(Clone, Debug)]
+pub(crate) struct SnapshotFile {
+    /// Where it lies.
+    pub(crate) path: PathBuf,
+}
+
+/// The newest snapshot.
+#[derive(Clone, Debug)]
+pub(crate) struct Current {
+    pub(crate) meta: SnapshotMeta,
+    pub(crate) file: SnapshotFile,
+}
+
+impl Current {
+    fn to_raft(&self) -> SnapshotOf<Types, SnapshotFile> {
+        SnapshotOf::<Types, SnapshotFile> { meta: self.meta.clone(), snapshot: self.file.clone() }
+    }
+
+    /// Returns the last entry it covers.
+    pub(crate) fn last_index(&self) -> Option<u64> {
+        self.meta.last_log_id.map(|last| last.index)
+    }
+}
+
+/// The snapshots of one group.
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    dir: PathBuf,
+    current: watch::Sender<Option<Current>>,
+    writing: AtomicBool,
+}
+
+impl Snapshots {
+    /// Opens the directory, removes leftovers, and installs the newest snapshot into the machine.
+    pub(crate) fn open(dir: &Path, machine: &impl Machine) -> Result<Snapshots, OpenError> {
+        let newest = clean_up(dir)?;
+        let current = newest.map(|path| restore(&path, machine)).transpose()?;
+        Ok(Snapshots { dir: dir.to_path_buf(), current: watch::Sender::new(current), writing: AtomicBool::new(false) })
+    }
+
+    /// Returns the newest snapshot, and every change of it.
+    pub(crate) fn current(&self) -> watch::Receiver<Option<Current>> {
+        self.current.subscribe()
+    }
+
+    pub(crate) fn to_raft(&self) -> Option<SnapshotOf<Types, SnapshotFile>> {
+        self.current.borrow().as_ref().map(Current::to_raft)
+    }
+
+    /// Takes the right to write a snapshot; there is one.
+    pub(crate) fn begin(self: &Arc<Self>) -> Option<Writing> {
+        let free = !self.writing.swap(true, Ordering::AcqRel);
+        free.then(|| Writing { snapshots: self.clone() })
+    }
+
+    fn write(&self, view: &impl View, meta: SnapshotMeta) -> io::Result<Current> {
+        let unfinished = self.dir.join("writing.tmp");
+        let file = directory::create_private(&unfinished)?;
+        let mut out = BlockWriter::new(BufWriter::new(file), &convert::snapshot_header(&meta))?;
+        view.write(&mut out)?;
+        let file = out.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        self.publish(&unfinished, meta)
+    }
+
+    /// Verifies a received file, swaps the machine's state for it, and keeps it as the newest.
+    pub(crate) fn install(&self, meta: SnapshotMeta, file: &Path, machine: &impl Machine) -> io::Result<()> {
+        // The whole file is read once before the machine sees a byte: a damaged one changes nothing.
+        let reader = open_file(file)?;
+        if *reader.header() != convert::snapshot_header(&meta) {
+            let text = format!("snapshot {} does not cover what its sender said", file.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        reader.finish()?;
+        let mut reader = open_file(file)?;
+        machine.install(&mut reader)?;
+        reader.finish()?;
+        if self.current.borrow().as_ref().is_some_and(|current| current.meta == meta) {
+            return Ok(());
+        }
+        let unfinished = self.dir.join("installing.tmp");
+        let mut copy = directory::create_private(&unfinished)?;
+        io::copy(&mut File::open(file)?, &mut copy)?;
+        copy.sync_all()?;
+        self.publish(&unfinished, meta)?;
+        Ok(())
+    }
+
+    fn publish(&self, unfinished: &Path, meta: SnapshotMeta) -> io::Result<Current> {
+        let path = self.dir.join(file_name(&meta));
+        directory::publish(unfinished, &path)?;
+        let current = Current { meta, file: SnapshotFile { path } };
+        let before = self.current.send_replace(Some(current.clone()));
+        if let Some(before) = before.filter(|before| before.file.path != current.file.path) {
+            std::fs::remove_file(&before.file.path)?;
+            directory::sync_directory(&self.dir)?;
+        }
+        tracing::info!(file = %current.file.path.display(), "snapshot written");
+        Ok(current)
+    }
+}
+
+/// The right to write a snapshot, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    snapshots: Arc<Snapshots>,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.snapshots.writing.store(false, Ordering::Release);
+    }
+}
+
+/// Writes one snapshot from a frozen view.
+#[derive(Debug)]
+pub(crate) struct Builder<V> {
+    /// A mutex only because a view need not be shareable between threads and a builder must be.
+    work: Mutex<Option<(V, SnapshotMeta, Writing)>>,
+}
+
+impl<V: View> Builder<V> {
+    pub(crate) fn new(view: V, meta: SnapshotMeta, writing: Writing) -> Builder<V> {
+        Builder { work: Mutex::new(Some((view, meta, writing))) }
+    }
+}
+
+impl<V: View> RaftSnapshotBuilder<Types> for Builder<V> {
+    type SnapshotData = SnapshotFile;
+
+    async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<Types, SnapshotFile>> {
+        let (view, meta, writing) =
+            self.work.get_mut().take().ok_or_else(|| io::Error::other("a builder serves once"))?;
+        let write = move || writing.snapshots.write(&view, meta);
+        let current = tokio::task::spawn_blocking(write).await.map_err(io::Error::other)??;
+        Ok(current.to_raft())
+    }
+}
+
+/// Sorted as text, later positions come later.
+fn file_name(meta: &SnapshotMeta) -> String {
+    let (index, term) = meta.last_log_id.map_or((0, 0), |last| (last.index, last.leader_id.term));
+    format!("{index:020}-{term}.snap")
+}
+
+fn open_file(path: &Path) -> io::Result<BlockReader<io::BufReader<File>>> {
+    BlockReader::new(io::BufReader::with_capacity(256 * 1024, File::open(path)?), path.display().to_string())
+}
+
+/// Removes unfinished and older files; returns the newest.
+fn clean_up(dir: &Path) -> Result<Option<PathBuf>, OpenError> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(dir).at("list", dir)? {
+        let path = entry.at("list", dir)?.path();
+        let is = |name: &str| path.extension().is_some_and(|extension| extension == name);
+        if is("tmp") {
+            std::fs::remove_file(&path).at("remove", &path)?;
+        } else if is("snap") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let newest = files.pop();
+    for older in files {
+        std::fs::remove_file(&older).at("remove", &older)?;
+    }
+    Ok(newest)
+}
+
+fn restore(path: &Path, machine: &impl Machine) -> Result<Current, OpenError> {
+    let read = || {
+        let mut reader = open_file(path)?;
+        let meta = convert::snapshot_meta(reader.header())?;
+        machine.install(&mut reader)?;
+        reader.finish()?;
+        io::Result::Ok(meta)
+    };
+    let meta = read().map_err(|source| OpenError::DamagedSnapshot { file: path.to_path_buf(), source })?;
+    Ok(Current { meta, file: SnapshotFile { path: path.to_path_buf() } })
+}

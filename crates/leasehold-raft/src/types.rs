@@ -1,0 +1,178 @@
+//! The types openraft works with: an opaque payload, our leader ids, a node's address, a responder of ours.
+//!
+//! A leader id is compared by term *and* node, and there is at most one leader per term. openraft's own
+//! `leader_id_std` gives the latter but drops the node from log ids; ours keeps it, because an entry counts only under
+//! the leader that stamped it. None of these types goes to disk or into our API; `convert.rs` translates.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use bytes::Bytes;
+use leasehold_core::{Applied, LeaderId};
+use openraft::raft::responder::Responder;
+use openraft::vote::RaftLeaderId;
+use openraft::{EntryPayload, OptionalSend, RaftTypeConfig};
+
+/// The most bytes one proposal may carry.
+///
+/// Entries are packed up to 256 KiB; the rest is room for a single command that is larger than a pack.
+pub const PAYLOAD_MAX: usize = 4 * 1024 * 1024;
+
+/// The choice of all types for openraft.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Types;
+
+impl RaftTypeConfig for Types {
+    type D = Payload;
+    type R = Applied;
+    type NodeId = u64;
+    type Node = Member;
+    type Term = u64;
+    type LeaderId = Candidate;
+    type Vote = openraft::Vote<Candidate>;
+    type Payload = EntryPayload<Payload, u64, Member>;
+    type Entry = openraft::Entry<LeaderId, Self::Payload>;
+    #[allow(deprecated, reason = "the replacement is the same type in a crate we would have to depend on for it alone")]
+    type AsyncRuntime = openraft::impls::TokioRuntime;
+    type Responder<T>
+        = Reply<T>
+    where
+        T: OptionalSend + 'static;
+    type Batch<T>
+        = openraft::impls::InlineBatch<T>
+    where
+        T: OptionalSend + 'static;
+    type ErrorSource = openraft::impls::BoxedErrorSource;
+}
+
+/// A log id with our leader id inside.
+pub(crate) type LogId = openraft::LogId<LeaderId>;
+/// A log entry.
+pub(crate) type Entry = openraft::alias::EntryOf<Types>;
+/// A vote.
+pub(crate) type Vote = openraft::Vote<Candidate>;
+/// The members as openraft keeps them.
+pub(crate) type StoredMembership = openraft::alias::StoredMembershipOf<Types>;
+/// What a snapshot covers, as openraft keeps it.
+pub(crate) type SnapshotMeta = openraft::alias::SnapshotMetaOf<Types>;
+/// The answer to a write.
+pub(crate) type WriteResult = openraft::raft::ClientWriteResult<Types>;
+
+/// What one entry carries: bytes that nobody here looks into.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Payload(pub(crate) Bytes);
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Payload({} bytes)", self.0.len())
+    }
+}
+
+impl fmt::Display for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+/// What the cluster knows of a node beside its id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// Where other nodes reach it; empty for a cluster of one.
+    pub(crate) address: String,
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address)
+    }
+}
+
+/// A node that asks for votes in a term, or leads in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate(pub(crate) LeaderId);
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl PartialOrd for Candidate {
+    /// Two candidates of one term are not comparable: neither may replace the other.
+    fn partial_cmp(&self, other: &Candidate) -> Option<Ordering> {
+        match self.0.term.cmp(&other.0.term) {
+            Ordering::Equal if self.0.node != other.0.node => None,
+            order => Some(order),
+        }
+    }
+}
+
+impl PartialEq<LeaderId> for Candidate {
+    /// A candidate is never the same as a leader that a quorum granted.
+    fn eq(&self, _: &LeaderId) -> bool {
+        false
+    }
+}
+
+impl PartialOrd<LeaderId> for Candidate {
+    /// Of one term, the granted leader comes after every candidate.
+    fn partial_cmp(&self, granted: &LeaderId) -> Option<Ordering> {
+        Some(self.0.term.cmp(&granted.term).then(Ordering::Less))
+    }
+}
+
+impl RaftLeaderId for Candidate {
+    type Term = u64;
+    type NodeId = u64;
+    type Committed = LeaderId;
+
+    fn new(term: u64, node: u64) -> Candidate {
+        Candidate(LeaderId { term, node })
+    }
+
+    fn term(&self) -> u64 {
+        self.0.term
+    }
+
+    fn node_id(&self) -> &u64 {
+        &self.0.node
+    }
+
+    fn to_committed(&self) -> LeaderId {
+        self.0
+    }
+}
+
+/// Takes the answer to a write: called once with it, or with `None` if it is dropped unanswered.
+pub(crate) struct Reply<T> {
+    done: Option<Box<dyn FnOnce(Option<T>) + Send>>,
+}
+
+impl<T> Reply<T> {
+    /// Calls `done` with the answer.
+    pub(crate) fn new(done: impl FnOnce(Option<T>) + Send + 'static) -> Reply<T> {
+        Reply { done: Some(Box::new(done)) }
+    }
+}
+
+impl<T> fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply")
+    }
+}
+
+impl<T: OptionalSend + 'static> Responder<Types, T> for Reply<T> {
+    fn on_complete(mut self, answer: T) {
+        if let Some(done) = self.done.take() {
+            done(Some(answer));
+        }
+    }
+}
+
+impl<T> Drop for Reply<T> {
+    fn drop(&mut self) {
+        if let Some(done) = self.done.take() {
+            done(None);
+        }
+    }
+}
