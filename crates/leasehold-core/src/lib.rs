@@ -6,6 +6,7 @@ mod ids;
 mod limits;
 mod outcome;
 mod record;
+mod state;
 mod time;
 mod view;
 
@@ -15,5 +16,6 @@ pub use ids::*;
 pub use limits::*;
 pub use outcome::*;
 pub use record::*;
+pub use state::*;
 pub use time::*;
 pub use view::*;
