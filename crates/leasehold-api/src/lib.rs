@@ -12,6 +12,7 @@ mod grant;
 mod health;
 mod id;
 mod invalid;
+mod kind;
 mod lease;
 mod problem;
 mod resource;
@@ -27,9 +28,10 @@ pub use grant::{ClaimRequest, GrantContext, GrantRequest, once};
 pub use health::{ClusterInfo, HealthInfo};
 pub use id::{Id, InvalidId};
 pub use invalid::Invalid;
+pub use kind::{Class, Mode};
 pub use lease::{
-    Class, HeldClaim, Lease, LeaseList, LeaseState, Mode, Place, RenewAnswer, RenewManyAnswer, RenewManyRequest,
-    RenewRequest, RenewResult, RevokeRequest, Wait,
+    HeldClaim, Lease, LeaseList, LeaseState, Place, RenewAnswer, RenewManyAnswer, RenewManyRequest, RenewRequest,
+    RenewResult, RevokeRequest, Wait,
 };
 pub use problem::{Ended, LimitInfo, PROBLEM_TYPE, Problem};
 pub use resource::{
