@@ -38,7 +38,9 @@ pub enum Code {
     NotClaimed,
     /// The lease has no such wait.
     UnknownWait,
-    /// The request cannot be read, or one of its fields makes no sense.
+    /// The request cannot be read at all.
+    Malformed,
+    /// A field of the request is missing, unknown, of the wrong type or makes no sense.
     Invalid,
     /// A name is not well formed.
     InvalidName,
@@ -117,7 +119,7 @@ const fn row(name: &'static str, status: u16, grpc: u8, exit: u8, retry: Retry, 
 
 impl Code {
     /// Every code, in the order of the table.
-    pub const ALL: [Code; 32] = [
+    pub const ALL: [Code; 33] = [
         Code::Held,
         Code::WaitElapsed,
         Code::IdInUse,
@@ -132,6 +134,7 @@ impl Code {
         Code::AlreadyClaimed,
         Code::NotClaimed,
         Code::UnknownWait,
+        Code::Malformed,
         Code::Invalid,
         Code::InvalidName,
         Code::TtlOutOfBounds,
@@ -169,6 +172,7 @@ impl Code {
             Code::AlreadyClaimed => row("already_claimed", 409, 6, 73, Retry::No, "The resource is claimed already"),
             Code::NotClaimed => row("not_claimed", 409, 9, 73, Retry::No, "The lease does not hold the resource"),
             Code::UnknownWait => row("unknown_wait", 404, 5, 66, Retry::No, "No such wait"),
+            Code::Malformed => row("malformed", 400, 3, 2, Retry::No, "The request cannot be read"),
             Code::Invalid => row("invalid", 422, 3, 2, Retry::No, "The request is not valid"),
             Code::InvalidName => row("invalid_name", 422, 3, 2, Retry::No, "A name is not valid"),
             Code::TtlOutOfBounds => row("ttl_out_of_bounds", 422, 3, 2, Retry::No, "The ttl is out of bounds"),
