@@ -1,1 +1,45 @@
-//! See ARCHITECTURE.md.
+//! The contract of Leasehold's APIs: what travels, and the one table of error codes.
+//!
+//! Servers and clients both read these types, so a field cannot be spelled two ways. Requests refuse fields
+//! they do not know; answers may grow new ones. There is no server code here and no IO. Conversions into the
+//! core's types check what the core's types demand and leave every other decision to the core.
+
+mod code;
+mod digest;
+mod duration;
+mod entry;
+mod grant;
+mod health;
+mod id;
+mod invalid;
+mod kind;
+mod lease;
+mod problem;
+mod resource;
+mod timestamp;
+mod txn;
+mod watch;
+
+pub use code::{Code, Retry};
+pub use digest::Digest;
+pub use duration::{InvalidDuration, RemainingText, SpanText, TtlText, WaitText};
+pub use entry::{DeleteAnswer, Entry, EntryList, PutAnswer, PutRequest, bytes_fields, key_after, prefix_end};
+pub use grant::{ClaimRequest, GrantContext, GrantRequest, once};
+pub use health::{ClusterInfo, HealthInfo};
+pub use id::{Id, InvalidId};
+pub use invalid::Invalid;
+pub use kind::{Class, Mode};
+pub use lease::{
+    HeldClaim, Lease, LeaseList, LeaseState, Place, RenewAnswer, RenewManyAnswer, RenewManyRequest, RenewRequest,
+    RenewResult, RevokeRequest, Wait,
+};
+pub use problem::{Ended, LimitInfo, PROBLEM_TYPE, Problem};
+pub use resource::{
+    CheckAnswer, CheckRequest, HistoryList, HolderInfo, PastInfo, QueueInfo, QueueList, Resource, ResourceList,
+    ResourceState, WaiterInfo,
+};
+pub use timestamp::Timestamp;
+pub use txn::{
+    CompareRequest, DeleteOp, PutOp, ReadOp, Relation, TxnAnswer, TxnOp, TxnRequest, TxnResult, TxnSession, range_of,
+};
+pub use watch::{Change, Event, EventFact, Mark};

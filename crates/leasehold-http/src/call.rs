@@ -1,0 +1,57 @@
+//! A request on its way to the service: who asks, and in which namespace.
+//!
+//! This is the one place where the caller of a request is established. Today it is whoever reaches the socket;
+//! credentials will be read and proved here.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use leasehold_core::{Caller, Command, Namespace, Patience, State};
+use leasehold_service::{Answered, Consistency, Done};
+
+use crate::errors::Refusal;
+use crate::path;
+use crate::server::App;
+
+/// A request whose caller and namespace are known.
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) app: App,
+    pub(crate) caller: Caller,
+    pub(crate) namespace: Namespace,
+}
+
+impl FromRequestParts<App> for Call {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let namespace = path::namespace(&parts.uri)?;
+        Ok(Call { app: app.clone(), caller: app.service.anonymous(), namespace })
+    }
+}
+
+impl Call {
+    /// Carries out a command.
+    pub(crate) async fn carry_out(&self, command: Command) -> Result<Done, Refusal> {
+        Ok(self.app.service.execute(&self.caller, &self.namespace, command).await?)
+    }
+
+    /// Carries out a grant or claim and waits as long as it is willing to.
+    pub(crate) async fn carry_out_waiting(&self, command: Command, patience: Patience) -> Result<Done, Refusal> {
+        match patience {
+            Patience::None => self.carry_out(command).await,
+            Patience::For(_) | Patience::Endless => {
+                Ok(self.app.service.execute_waiting(&self.caller, &self.namespace, command).await?)
+            }
+        }
+    }
+
+    /// Answers a query.
+    pub(crate) async fn read<T: Send>(
+        &self,
+        consistency: Consistency,
+        query: impl FnOnce(&State, &Namespace) -> T + Send,
+    ) -> Result<Answered<T>, Refusal> {
+        let namespace = &self.namespace;
+        Ok(self.app.service.read(&self.caller, namespace, consistency, |state| query(state, namespace)).await?)
+    }
+}

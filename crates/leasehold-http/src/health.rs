@@ -1,0 +1,50 @@
+//! How the server is doing: for load balancers, supervisors and people.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use leasehold_api::{ClusterInfo, HealthInfo};
+use serde_json::json;
+
+use crate::errors::span;
+use crate::server::App;
+
+/// Tells that the process lives and answers.
+#[utoipa::path(get, path = "/healthz", tag = "health", responses((status = 200, description = "It lives")))]
+pub(crate) async fn alive() -> Response {
+    Json(json!({ "status": "ok" })).into_response()
+}
+
+/// Tells whether the server can commit and answer linearizable reads.
+#[utoipa::path(get, path = "/readyz", tag = "health", responses((status = 200, description = "It is", body = HealthInfo),
+    (status = 503, description = "It is not", body = HealthInfo)))]
+pub(crate) async fn ready(State(app): State<App>) -> Response {
+    let health = app.service.health();
+    let info = HealthInfo {
+        ready: health.ready,
+        leads: health.leads,
+        disk_full: health.disk_full,
+        overloaded: health.overloaded,
+        lease_time_lag: span(health.lease_time_lag),
+    };
+    if health.ready {
+        return Json(info).into_response();
+    }
+    let retry = [(header::RETRY_AFTER, HeaderValue::from_static("1"))];
+    (StatusCode::SERVICE_UNAVAILABLE, retry, Json(info)).into_response()
+}
+
+/// Tells about the cluster, as this node sees it.
+#[utoipa::path(get, path = "/v1/cluster", tag = "health", responses((status = 200, body = ClusterInfo)))]
+pub(crate) async fn cluster(State(app): State<App>) -> Json<ClusterInfo> {
+    let health = app.service.health();
+    let (now, revision) = app.service.present();
+    Json(ClusterInfo {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        leads: health.leads,
+        ready: health.ready,
+        revision: revision.0,
+        lease_time: now.0,
+    })
+}

@@ -1,0 +1,212 @@
+//! Leases: grant, list, look at, renew, release, revoke.
+
+use axum::Json;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use leasehold_api::{
+    Code, GrantContext, GrantRequest, Id, Invalid, Lease, LeaseList, Problem, RenewAnswer, RenewManyAnswer,
+    RenewManyRequest, RenewRequest, RenewResult, RevokeRequest, SpanText, WaitText,
+};
+use leasehold_core::{Command, Holder, LeaseFilter, LeaseTime, Outcome, Release, Renew, Revoke};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::call::Call;
+use crate::errors::Refusal;
+use crate::extract::{JsonBody, MaybeJsonBody, Params, number_in, page_limit};
+use crate::path;
+use crate::reply::{At, LEASE_TIME, ReadConsistency, ReadParams};
+
+/// How long the holder of a revoked lease may still believe that it holds what it held.
+pub(crate) const LEASE_MAY_ACT: HeaderName = HeaderName::from_static("lease-may-act");
+/// The longest reason of a revoke, in bytes: it is kept with the lease's tombstone.
+const REASON_MAX: usize = 1024;
+
+/// How long a grant or claim waits.
+#[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WaitParams {
+    /// How long to wait in the queue: `30s`, `forever`, or `0` (the default) for not at all.
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    pub(crate) wait: WaitText,
+}
+
+/// Which leases to list.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListParams {
+    /// Only those of this holder.
+    holder: Option<String>,
+    /// At most this many, up to 1000; 100 if absent.
+    limit: Option<usize>,
+    /// The `next` of the part before.
+    page: Option<String>,
+    /// `linearizable` (the default) or `stale`.
+    #[serde(default)]
+    consistency: ReadConsistency,
+}
+
+/// Grants a lease, with claims on resources: all or none.
+#[utoipa::path(post, path = "/v1/ns/{ns}/leases", tag = "leases",
+    params(("ns" = String, Path), WaitParams), request_body = GrantRequest,
+    responses(
+        (status = 201, description = "The lease lives: newly granted, or found by a repeated grant", body = Lease),
+        (status = 409, description = "`held` and other conflicts", body = Problem),
+        (status = 408, description = "`wait_elapsed`", body = Problem),
+        (status = "default", description = "Any other refusal", body = Problem)))]
+pub(crate) async fn grant(
+    call: Call,
+    Params(WaitParams { wait }): Params<WaitParams>,
+    headers: HeaderMap,
+    JsonBody(request): JsonBody<GrantRequest>,
+) -> Result<Response, Refusal> {
+    let seen = match number_in(&headers, &LEASE_TIME)? {
+        Some(millis) => LeaseTime(millis),
+        None => call.app.service.present().0,
+    };
+    let id = (call.app.options.new_id)();
+    let grant = request.into_grant(GrantContext { id, seen, patience: wait.0 })?;
+    let done = call.carry_out_waiting(Command::Grant(grant), wait.0).await?;
+    let at = At::from(&done);
+    let Outcome::Granted(view) = done.outcome else { return Err(Refusal::bug("a grant")) };
+    let place = format!("/v1/ns/{}/leases/{}", call.namespace, Id(view.id));
+    let mut response = at.on((StatusCode::CREATED, Json(Lease::known(&view))));
+    if let Ok(place) = HeaderValue::try_from(place) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    Ok(response)
+}
+
+/// Lists leases, without their ids.
+#[utoipa::path(get, path = "/v1/ns/{ns}/leases", tag = "leases", params(("ns" = String, Path), ListParams),
+    responses((status = 200, body = LeaseList), (status = "default", description = "A refusal", body = Problem)))]
+pub(crate) async fn list(call: Call, Params(params): Params<ListParams>) -> Result<Response, Refusal> {
+    let holder = match &params.holder {
+        Some(text) => Some(Holder::new(text).map_err(|reason| Invalid::name("holder", text, reason))?),
+        None => None,
+    };
+    let after = match &params.page {
+        Some(page) => Some(call.app.seal.open(&call.namespace, page)?),
+        None => None,
+    };
+    let filter = LeaseFilter { holder, after, limit: page_limit(params.limit)? };
+    let answered = call.read(params.consistency.into(), |state, ns| state.leases(ns, &filter)).await?;
+    Ok(At::from(&answered).ok(LeaseList {
+        leases: answered.value.items.iter().map(Lease::seen).collect(),
+        next: answered.value.next.map(|id| call.app.seal.close(&call.namespace, id)),
+    }))
+}
+
+/// Looks at one lease, with all it carries.
+#[utoipa::path(get, path = "/v1/ns/{ns}/leases/{id}", tag = "leases",
+    params(("ns" = String, Path), ("id" = String, Path), ReadParams),
+    responses((status = 200, body = Lease), (status = 404, description = "`unknown_lease`", body = Problem),
+        (status = 410, description = "`lease_ended`, with the cause", body = Problem)))]
+pub(crate) async fn one(call: Call, uri: Uri, Params(params): Params<ReadParams>) -> Result<Response, Refusal> {
+    let id = path::lease(&uri)?;
+    let answered = call.read(params.consistency.into(), |state, ns| state.lease(ns, id)).await?;
+    let at = At::from(&answered);
+    Ok(at.ok(Lease::known(&answered.value?)))
+}
+
+/// Renews one lease.
+#[utoipa::path(post, path = "/v1/ns/{ns}/leases/{id}/renew", tag = "leases",
+    params(("ns" = String, Path), ("id" = String, Path)), request_body = Option<RenewRequest>,
+    responses((status = 200, body = RenewAnswer), (status = 404, description = "`unknown_lease`", body = Problem),
+        (status = 410, description = "`lease_ended`, with the cause", body = Problem)))]
+pub(crate) async fn renew(
+    call: Call,
+    uri: Uri,
+    MaybeJsonBody(request): MaybeJsonBody<RenewRequest>,
+) -> Result<Response, Refusal> {
+    let lease = path::lease(&uri)?;
+    let renew = Renew { leases: vec![lease], ttl: request.ttl.map(|ttl| ttl.0) };
+    let done = call.carry_out(Command::Renew(renew)).await?;
+    let at = At::from(&done);
+    let Outcome::Renewed(mut results) = done.outcome else { return Err(Refusal::bug("a renewal")) };
+    match results.pop() {
+        Some(result) => Ok(at.ok(RenewAnswer::from(&result?))),
+        None => Err(Refusal::bug("a renewal")),
+    }
+}
+
+/// Renews many leases; each gets a result of its own.
+#[utoipa::path(post, path = "/v1/ns/{ns}/leases/renew", tag = "leases", params(("ns" = String, Path)),
+    request_body = RenewManyRequest,
+    responses((status = 200, body = RenewManyAnswer), (status = "default", description = "A refusal", body = Problem)))]
+pub(crate) async fn renew_many(call: Call, JsonBody(request): JsonBody<RenewManyRequest>) -> Result<Response, Refusal> {
+    if request.leases.is_empty() {
+        return Err(Invalid::new("leases", "it is empty; name at least one lease").into());
+    }
+    let leases: Vec<_> = request.leases.iter().map(|id| id.0).collect();
+    let renew = Renew { leases: leases.clone(), ttl: request.ttl.map(|ttl| ttl.0) };
+    let done = call.carry_out(Command::Renew(renew)).await?;
+    let at = At::from(&done);
+    let Outcome::Renewed(results) = done.outcome else { return Err(Refusal::bug("a renewal")) };
+    let results = leases.into_iter().zip(&results).map(|(lease, result)| RenewResult::new(lease, result)).collect();
+    Ok(at.ok(RenewManyAnswer { results }))
+}
+
+/// Releases a lease; again and again if need be.
+#[utoipa::path(delete, path = "/v1/ns/{ns}/leases/{id}", tag = "leases",
+    params(("ns" = String, Path), ("id" = String, Path)),
+    responses((status = 204, description = "The lease is over"),
+        (status = "default", description = "A refusal", body = Problem)))]
+pub(crate) async fn release(call: Call, uri: Uri) -> Result<Response, Refusal> {
+    let lease = path::lease(&uri)?;
+    match call.carry_out(Command::Release(Release { lease })).await {
+        Ok(done) => Ok(At::from(&done).empty()),
+        // However it ended: it is over, and that is what was asked for.
+        Err(refusal) if refusal.problem.code == Code::LeaseEnded.name() => Ok(StatusCode::NO_CONTENT.into_response()),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// Takes a lease from its holder. The header `Lease-May-Act` says how long that one may still believe.
+#[utoipa::path(post, path = "/v1/ns/{ns}/leases/{id}/revoke", tag = "leases",
+    params(("ns" = String, Path), ("id" = String, Path)), request_body = RevokeRequest,
+    responses((status = 204, description = "The lease is over"),
+        (status = "default", description = "A refusal", body = Problem)))]
+pub(crate) async fn revoke(
+    call: Call,
+    uri: Uri,
+    JsonBody(request): JsonBody<RevokeRequest>,
+) -> Result<Response, Refusal> {
+    let lease = path::lease(&uri)?;
+    let reason = checked_reason(&request.reason)?;
+    let done = call.carry_out(Command::Revoke(Revoke { lease, reason, now: request.now })).await?;
+    let mut response = At::from(&done).empty();
+    let Outcome::Revoked { may_act } = done.outcome else { return Err(Refusal::bug("a revoke")) };
+    if let Ok(value) = HeaderValue::try_from(SpanText(may_act).to_string()) {
+        response.headers_mut().insert(LEASE_MAY_ACT, value);
+    }
+    Ok(response)
+}
+
+fn checked_reason(text: &str) -> Result<Box<str>, Invalid> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(Invalid::new("reason", "it is empty; its holder and others will ask why"));
+    }
+    if text.len() > REASON_MAX {
+        return Err(Invalid::new("reason", format!("it has {} bytes, at most {REASON_MAX} are allowed", text.len())));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Invalid::new("reason", "it has control characters"));
+    }
+    Ok(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revoke_has_a_reason_people_can_read() {
+        assert_eq!(&*checked_reason(" stuck since noon ").unwrap(), "stuck since noon");
+        for bad in ["", "  ", "a\nb", &"x".repeat(REASON_MAX + 1)] {
+            assert_eq!(checked_reason(bad).unwrap_err().field, "reason");
+        }
+    }
+}
