@@ -1,2 +1,79 @@
-//! Entry.
-fn main() {}
+//! One entry for tests, tidy checks and benchmarks: `cargo xtask test`.
+
+mod tidy;
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test    everything that CI runs: format, lints, documents, tidy checks, all tests
+  lint    the same without the tests
+  bench   measure this machine: cargo xtask bench [-- NAME...]
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match arguments.first().map(String::as_str) {
+        Some("test") => lint() && test(&arguments[1..]),
+        Some("lint") => lint(),
+        Some("bench") => bench(&arguments[1..]),
+        Some("help" | "--help" | "-h") | None => {
+            eprint!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Some(unknown) => {
+            eprint!("error: there is no command `{unknown}`\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Format, lints, documents and what only this project checks.
+fn lint() -> bool {
+    step("tidy", tidy::check)
+        && cargo("format", &["fmt", "--all", "--check"], &[])
+        && cargo("lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])
+        && cargo("documents", &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])
+}
+
+fn test(more: &[String]) -> bool {
+    let mut arguments = vec!["test", "--workspace", "--locked", "--no-fail-fast"];
+    arguments.extend(more.iter().map(String::as_str));
+    cargo("tests", &arguments, &[])
+}
+
+fn bench(more: &[String]) -> bool {
+    let mut arguments = vec!["run", "--release", "--locked", "--package", "leasehold-bench"];
+    arguments.extend(more.iter().map(String::as_str));
+    cargo("bench", &arguments, &[])
+}
+
+fn cargo(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> bool {
+    step(name, || {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let status = Command::new(cargo).args(arguments).envs(environment.iter().copied()).status();
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("cargo {} ended with {status}", arguments.join(" "))),
+            Err(error) => Err(format!("cargo could not be started: {error}")),
+        }
+    })
+}
+
+fn step(name: &str, run: impl FnOnce() -> Result<(), String>) -> bool {
+    let started = Instant::now();
+    eprintln!("== {name}");
+    match run() {
+        Ok(()) => {
+            eprintln!("== {name}: ok, {:.0} s", started.elapsed().as_secs_f32());
+            true
+        }
+        Err(complaint) => {
+            eprintln!("== {name}: FAILED\n{complaint}");
+            false
+        }
+    }
+}

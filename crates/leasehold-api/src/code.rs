@@ -261,6 +261,7 @@ impl From<&Rejection> for Code {
             Rejection::KeyWrittenTwice { .. } => Code::Invalid,
             Rejection::UnknownEntry { .. } => Code::NotFound,
             Rejection::LimitReached { bound, .. } => of_bound(*bound),
+            Rejection::EndlessRevoke => Code::Invalid,
             Rejection::UnknownWait => Code::UnknownWait,
             Rejection::BadLimits(_) => Code::Invalid,
         }
@@ -278,7 +279,7 @@ fn of_bound(bound: Bound) -> Code {
         | Bound::Renewals => Code::TooLarge,
         Bound::Namespaces
         | Bound::Leases
-        | Bound::LeasesOfHolder
+        | Bound::LeasesOfIdentity
         | Bound::ClaimsOfLease
         | Bound::EntriesOfLease
         | Bound::TreeWeight
@@ -286,7 +287,8 @@ fn of_bound(bound: Bound) -> Code {
         | Bound::Waiters
         | Bound::SharedHolders
         | Bound::Entries
-        | Bound::EntryBytes => Code::LimitReached,
+        | Bound::EntryBytes
+        | Bound::StateBytes => Code::LimitReached,
     }
 }
 

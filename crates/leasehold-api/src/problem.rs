@@ -181,6 +181,7 @@ impl From<&Rejection> for Problem {
             | Rejection::NeedsRight(_)
             | Rejection::KeyWrittenTwice { .. }
             | Rejection::UnknownEntry { .. }
+            | Rejection::EndlessRevoke
             | Rejection::UnknownWait
             | Rejection::BadLimits(_) => plain,
         }

@@ -74,6 +74,7 @@ impl From<Box<Rejection>> for Refusal {
             | Rejection::CooldownTooLong { .. }
             | Rejection::KeyWrittenTwice { .. }
             | Rejection::UnknownEntry { .. }
+            | Rejection::EndlessRevoke
             | Rejection::UnknownWait
             | Rejection::BadLimits(_) => None,
         };
@@ -101,6 +102,9 @@ impl From<Failure> for Refusal {
             Failure::ShuttingDown { may_have_happened } => unavailable(Code::ShuttingDown, detail, may_have_happened),
             Failure::Compacted { oldest } => {
                 Problem { oldest: Some(oldest.0), ..Problem::new(Code::Compacted, detail) }
+            }
+            Failure::FutureRevision { .. } => {
+                Problem { field: Some("since".to_owned()), ..Problem::new(Code::Invalid, detail) }
             }
             Failure::TooLarge { .. } => Problem::new(Code::TooLarge, detail),
         };

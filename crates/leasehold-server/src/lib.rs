@@ -1,1 +1,101 @@
-//! See ARCHITECTURE.md.
+//! The server as a library: configuration, wiring, telemetry and shutdown.
+//!
+//! It puts the parts together and decides nothing of the domain: a node over the data directory, the service over
+//! the node, the dialects over the service, each on its listener. [`run`] is what `lease serve` calls.
+
+mod config;
+mod listener;
+mod server;
+mod telemetry;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Instant;
+
+pub use config::{Config, ConfigError, Flags};
+pub use server::{Running, StartError};
+
+/// The exit code for a configuration that cannot be used.
+const BAD_CONFIGURATION: u8 = 78;
+/// The exit code for a server that could not start or had to stop.
+const UNAVAILABLE: u8 = 69;
+
+/// Runs the server until it is told to stop, and gives the exit code of the process.
+pub fn run(flags: Flags) -> ExitCode {
+    let started = Instant::now();
+    let config = match Config::load(flags) {
+        Ok(config) => config,
+        Err(error) => return fail(&error, BAD_CONFIGURATION),
+    };
+    telemetry::init(&config.log);
+    let workers = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(serve(config, started)),
+        Err(error) => fail(&error, UNAVAILABLE),
+    }
+}
+
+async fn serve(config: Config, started: Instant) -> ExitCode {
+    let signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => return fail(&error, UNAVAILABLE),
+    };
+    let running = match server::start(&config).await {
+        Ok(running) => running,
+        Err(error) => return fail(&error, error.exit_code()),
+    };
+    greet(&config, &running, started);
+    let failed = tokio::select! {
+        reason = running.failed() => Some(reason),
+        () = signals.received() => None,
+    };
+    match failed {
+        Some(reason) => {
+            eprintln!("error: the server cannot go on and stops: {reason}");
+            eprintln!("  nothing acknowledged is lost; look at the disk, then start it again");
+            // Without a clean shutdown: after a failed write nothing further may be written.
+            ExitCode::from(UNAVAILABLE)
+        }
+        None => {
+            running.stop().await;
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+/// Says what runs where; a closed stdout is no reason to stop.
+fn greet(config: &Config, running: &Running, started: Instant) {
+    let address = running.address();
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "leasehold {}  single node, durable", env!("CARGO_PKG_VERSION"));
+    let _ = writeln!(out, "  data     {:<26}  (fsync on; survives restart)", config.data.display());
+    let _ = writeln!(out, "  listen   {:<26}  (HTTP/JSON; /openapi.json describes it)", format!("http://{address}"));
+    let _ = writeln!(out, "ready in {} ms - try:  lease acquire nightly", started.elapsed().as_millis());
+    let _ = out.flush();
+}
+
+fn fail(error: &dyn std::error::Error, code: u8) -> ExitCode {
+    eprintln!("error: {error}");
+    ExitCode::from(code)
+}
+
+/// The signals that stop the server.
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn received(mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

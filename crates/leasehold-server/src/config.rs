@@ -1,0 +1,303 @@
+//! The settings of the server: one documented struct; flag over environment over file over default.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use leasehold_api::SpanText;
+use leasehold_core::{Limits, Span};
+use serde::Deserialize;
+
+/// Where the server listens unless told otherwise.
+const LISTEN: &str = "127.0.0.1:7117";
+/// Where the server keeps its data unless told otherwise.
+const DATA: &str = "./leasehold-data";
+
+/// What was given on the command line or in the environment.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// The address for clients.
+    pub listen: Option<String>,
+    /// The data directory.
+    pub data: Option<PathBuf>,
+    /// The configuration file.
+    pub config: Option<PathBuf>,
+    /// Permits what is otherwise refused.
+    pub insecure: bool,
+}
+
+/// Why the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration {}: {source}", .path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file says something that is not understood.
+    #[error("the configuration {} is not valid: {source}", .path.display())]
+    Invalid {
+        /// Which file.
+        path: PathBuf,
+        /// What and where.
+        source: Box<toml::de::Error>,
+    },
+    /// The address to listen on is none.
+    #[error("`{given}` is not an address to listen on; write it like 127.0.0.1:7117 or [::1]:7117")]
+    BadAddress {
+        /// What was given.
+        given: String,
+    },
+    /// Anyone on the network could use the server.
+    #[error(
+        "{address} can be reached from other machines, and this server has neither TLS nor authentication; \
+         listen on 127.0.0.1, or permit it with --insecure"
+    )]
+    Exposed {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The limits contradict each other.
+    #[error("the limits of the configuration contradict each other: {0}")]
+    Limits(&'static str),
+    /// The timeouts contradict each other.
+    #[error("[raft] must have 0 < heartbeat < election_min < election_max")]
+    Timeouts,
+}
+
+/// The settings in force.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The address for clients.
+    pub listen: SocketAddr,
+    /// The data directory.
+    pub data: PathBuf,
+    /// Whether anonymous callers may hold leases without end.
+    pub endless: bool,
+    /// How many connections may be open at a time.
+    pub connections: usize,
+    /// How many bytes stay free on the disk of the data directory.
+    pub disk_reserve: u64,
+    /// The limits to put into the log, if any were given.
+    pub limits: Option<Limits>,
+    /// The timing of replication.
+    pub raft: RaftSection,
+    /// What is logged, and how.
+    pub log: LogSection,
+}
+
+/// The configuration file. Every key is optional.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    listen: Option<String>,
+    data: Option<PathBuf>,
+    insecure: bool,
+    connections: Option<usize>,
+    disk_reserve: Option<u64>,
+    access: AccessSection,
+    limits: Option<LimitsSection>,
+    raft: RaftSection,
+    log: LogSection,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct AccessSection {
+    endless: bool,
+}
+
+/// The timing of replication.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RaftSection {
+    heartbeat: SpanText,
+    election_min: SpanText,
+    election_max: SpanText,
+    /// A snapshot is written when the log has grown by so many bytes.
+    pub snapshot_bytes: u64,
+}
+
+impl Default for RaftSection {
+    fn default() -> Self {
+        Self {
+            heartbeat: SpanText(Span(100)),
+            election_min: SpanText(Span(300)),
+            election_max: SpanText(Span(600)),
+            snapshot_bytes: 256 << 20,
+        }
+    }
+}
+
+impl RaftSection {
+    /// Heartbeat, shortest and longest election timeout.
+    pub fn timeouts(&self) -> [Duration; 3] {
+        [self.heartbeat, self.election_min, self.election_max].map(|text| Duration::from_millis(text.0.0))
+    }
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LogSection {
+    /// Which messages: a level, or directives as in `info,leasehold_raft=debug`.
+    pub level: String,
+    /// As text for people, or as JSON for machines.
+    pub format: LogFormat,
+}
+
+impl Default for LogSection {
+    fn default() -> Self {
+        Self { level: "warn,audit=info".to_owned(), format: LogFormat::Text }
+    }
+}
+
+/// How messages look.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+macro_rules! limits_section {
+    ($($span:ident),* ; $($number:ident: $type:ty),*) => {
+        /// Limits that differ from the defaults.
+        #[derive(Clone, Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        struct LimitsSection {
+            $($span: Option<SpanText>,)*
+            $($number: Option<$type>,)*
+        }
+
+        impl LimitsSection {
+            fn limits(&self) -> Limits {
+                let usual = Limits::default();
+                Limits {
+                    $($span: self.$span.map_or(usual.$span, |text| text.0),)*
+                    $($number: self.$number.unwrap_or(usual.$number),)*
+                }
+            }
+        }
+    };
+}
+
+limits_section! {
+    ttl_min, ttl_max, cooldown_max, grace, tombstone_age;
+    tombstones: u32, namespaces: u32, leases: u32, leases_per_identity: u32, claims_per_lease: u32,
+    entries_per_lease: u32, tree_weight: u32, tree_depth: u8, waiters: u32, shared_holders: u32, entries: u32,
+    value_bytes: u32, entry_bytes: u64, state_bytes: u64, write_ops: u32, range_entries: u32, metadata_pairs: u32,
+    metadata_bytes: u32, history: u32, idle_resources: u32, receipts: u32, renewals: u32, sweep_piece: u32
+}
+
+impl Config {
+    /// Puts the settings together and refuses what cannot or should not be used.
+    pub fn load(flags: Flags) -> Result<Config, ConfigError> {
+        let file = match &flags.config {
+            Some(path) => read(path)?,
+            None => File::default(),
+        };
+        let given = flags.listen.or(file.listen).unwrap_or_else(|| LISTEN.to_owned());
+        let listen = parse_address(&given)?;
+        if !listen.ip().is_loopback() && !flags.insecure && !file.insecure {
+            return Err(ConfigError::Exposed { address: listen });
+        }
+        let limits = file.limits.map(|section| section.limits());
+        if let Some(contradiction) = limits.as_ref().and_then(Limits::contradiction) {
+            return Err(ConfigError::Limits(contradiction));
+        }
+        let [heartbeat, min, max] = file.raft.timeouts();
+        if heartbeat.is_zero() || heartbeat >= min || min >= max {
+            return Err(ConfigError::Timeouts);
+        }
+        Ok(Config {
+            listen,
+            data: flags.data.or(file.data).unwrap_or_else(|| PathBuf::from(DATA)),
+            endless: file.access.endless,
+            connections: file.connections.unwrap_or(10_000).max(1),
+            disk_reserve: file.disk_reserve.unwrap_or(64 << 20),
+            limits,
+            raft: file.raft,
+            log: file.log,
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<File, ConfigError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_path_buf(), source })?;
+    toml::from_str(&text).map_err(|source| ConfigError::Invalid { path: path.to_path_buf(), source: Box::new(source) })
+}
+
+fn parse_address(given: &str) -> Result<SocketAddr, ConfigError> {
+    let local = given.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let text = local.as_deref().unwrap_or(given);
+    let any = text.strip_prefix(':').and_then(|port| port.parse().ok());
+    match any {
+        Some(port) => Ok(SocketAddr::new(IpAddr::from([0, 0, 0, 0]), port)),
+        None => text.parse().map_err(|_| ConfigError::BadAddress { given: given.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, flags: Flags) -> Result<Config, ConfigError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        Config::load(Flags { config: Some(file.path().to_path_buf()), ..flags })
+    }
+
+    #[test]
+    fn without_anything_it_listens_on_loopback() {
+        let config = Config::load(Flags::default()).unwrap();
+        assert_eq!(config.listen.to_string(), LISTEN);
+        assert_eq!(config.data, PathBuf::from(DATA));
+        assert!(config.limits.is_none() && !config.endless);
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file() {
+        let flags = Flags { listen: Some("127.0.0.1:1".into()), ..Flags::default() };
+        let config = load("listen = \"127.0.0.1:2\"\ndata = \"/tmp/x\"", flags).unwrap();
+        assert_eq!(config.listen.port(), 1);
+        assert_eq!(config.data, PathBuf::from("/tmp/x"));
+    }
+
+    #[test]
+    fn other_machines_are_let_in_only_by_permission() {
+        for listen in ["0.0.0.0:7117", "[::]:7117", "192.168.1.5:7117", ":7117"] {
+            let flags = Flags { listen: Some(listen.into()), ..Flags::default() };
+            assert!(matches!(Config::load(flags.clone()), Err(ConfigError::Exposed { .. })), "{listen}");
+            assert!(Config::load(Flags { insecure: true, ..flags }).is_ok(), "{listen}");
+        }
+        for listen in ["127.0.0.1:0", "[::1]:7117", "localhost:7117", "127.1.2.3:80"] {
+            assert!(Config::load(Flags { listen: Some(listen.into()), ..Flags::default() }).is_ok(), "{listen}");
+        }
+    }
+
+    #[test]
+    fn limits_are_given_one_by_one() {
+        let config = load("[limits]\nttl_min = \"50ms\"\nwaiters = 7", Flags::default()).unwrap();
+        let limits = config.limits.unwrap();
+        assert_eq!((limits.ttl_min, limits.waiters, limits.leases), (Span(50), 7, Limits::default().leases));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_its_name() {
+        let error = load("lisen = \"127.0.0.1:2\"", Flags::default()).unwrap_err().to_string();
+        assert!(error.contains("lisen") && error.contains("`listen`"), "{error}");
+        assert!(matches!(load("[limits]\nttl_min = \"31d\"", Flags::default()), Err(ConfigError::Limits(_))));
+        assert!(matches!(load("[raft]\nheartbeat = \"2s\"", Flags::default()), Err(ConfigError::Timeouts)));
+        let flags = Flags { listen: Some("nowhere".into()), ..Flags::default() };
+        assert!(matches!(Config::load(flags), Err(ConfigError::BadAddress { .. })));
+        let flags = Flags { config: Some("/nonexistent/x.toml".into()), ..Flags::default() };
+        assert!(matches!(Config::load(flags), Err(ConfigError::Unreadable { .. })));
+    }
+}

@@ -1,0 +1,126 @@
+//! The parts of a running server, put together.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use leasehold_http::{HttpOptions, router};
+use leasehold_raft::{Node, OpenError};
+use leasehold_service::{Access, MachineClocks, Options, Replica, Service};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tracing::{info, warn};
+
+use crate::config::Config;
+use crate::listener::Listener;
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data directory cannot be used.
+    #[error("{0}")]
+    Data(#[from] OpenError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}; is another server running there? choose another --listen address")]
+    Listen {
+        /// Which address.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl StartError {
+    /// The exit code of a process that ends with it.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            StartError::Data(_) | StartError::Listen { .. } => 69,
+        }
+    }
+}
+
+/// A running server.
+pub struct Running {
+    node: Arc<Node<Replica>>,
+    service: Service,
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    listener: JoinHandle<()>,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// Starts a server; returns when it can be used.
+pub(crate) async fn start(config: &Config) -> Result<Running, StartError> {
+    // The address first: a server that is already running is told by it, whatever the directory says.
+    let listener = Listener::bind(config.listen, config.connections)
+        .await
+        .map_err(|source| StartError::Listen { address: config.listen, source })?;
+    let replica = Arc::new(Replica::new());
+    let (node, opened) = Node::open(node_options(config, listener.address), Arc::clone(&replica)).await?;
+    if let Some(cut) = &opened.cut {
+        eprintln!(
+            "warning: the last write to the log was interrupted; {} bytes were cut from {} at offset {}. \
+             Nothing acknowledged was lost.",
+            cut.bytes,
+            cut.file.display(),
+            cut.offset
+        );
+    }
+    info!(?opened, "data directory opened");
+    let node = Arc::new(node);
+    let options = Options {
+        access: Access::open(config.endless),
+        limits: config.limits.clone(),
+        data: Some(config.data.clone()),
+        disk_reserve: config.disk_reserve,
+        ..Options::default()
+    };
+    let service = Service::start(Arc::clone(&node), replica, MachineClocks, options);
+    let (stop, stopped) = watch::channel(false);
+    let address = listener.address;
+    let listener = tokio::spawn(listener.serve(router(service.clone(), HttpOptions::default()), stopped));
+    Ok(Running { node, service, address, stop, listener })
+}
+
+fn node_options(config: &Config, address: SocketAddr) -> leasehold_raft::Options {
+    let [heartbeat, election_min, election_max] = config.raft.timeouts();
+    leasehold_raft::Options {
+        address: address.to_string(),
+        heartbeat,
+        election_min,
+        election_max,
+        snapshot_bytes: config.raft.snapshot_bytes,
+        ..leasehold_raft::Options::new(&config.data)
+    }
+}
+
+impl Running {
+    /// The address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The service behind the listener.
+    pub fn service(&self) -> &Service {
+        &self.service
+    }
+
+    /// Returns, with the reason, when the server cannot go on.
+    pub async fn failed(&self) -> String {
+        self.node.stopped().await
+    }
+
+    /// Stops cleanly: no new calls, those under way finish, everything is on disk, the directory is unlocked.
+    pub async fn stop(self) {
+        self.service.stop().await;
+        self.stop.send_replace(true);
+        if let Err(error) = self.listener.await {
+            warn!(%error, "the listener did not end cleanly");
+        }
+        self.node.shutdown().await;
+    }
+}
