@@ -52,6 +52,7 @@ impl Options {
         ChunkLimits { bytes: self.log_file_bytes, records: self.log_file_records }
     }
 
+    /// Translates to openraft's settings, and checks all options.
     pub(crate) fn raft_config(&self, cluster: u128) -> Result<Config, OpenError> {
         if self.log_file_bytes == 0 || self.log_file_records == 0 {
             return Err(OpenError::Options("a log file must hold something".into()));

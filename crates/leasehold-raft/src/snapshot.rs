@@ -40,11 +40,6 @@ impl Current {
     fn to_raft(&self) -> SnapshotOf<Types, SnapshotFile> {
         SnapshotOf::<Types, SnapshotFile> { meta: self.meta.clone(), snapshot: self.file.clone() }
     }
-
-    /// Returns the last entry it covers.
-    pub(crate) fn last_index(&self) -> Option<u64> {
-        self.meta.last_log_id.map(|last| last.index)
-    }
 }
 
 /// The snapshots of one group.
@@ -66,6 +61,11 @@ impl Snapshots {
     /// Returns the newest snapshot, and every change of it.
     pub(crate) fn current(&self) -> watch::Receiver<Option<Current>> {
         self.current.subscribe()
+    }
+
+    /// Returns the last entry the newest snapshot covers.
+    pub(crate) fn last_index(&self) -> Option<u64> {
+        self.current.borrow().as_ref().and_then(|current| current.meta.last_log_id).map(|last| last.index)
     }
 
     pub(crate) fn to_raft(&self) -> Option<SnapshotOf<Types, SnapshotFile>> {
