@@ -100,10 +100,8 @@ impl fmt::Display for Candidate {
 impl PartialOrd for Candidate {
     /// Two candidates of one term are not comparable: neither may replace the other.
     fn partial_cmp(&self, other: &Candidate) -> Option<Ordering> {
-        match self.0.term.cmp(&other.0.term) {
-            Ordering::Equal if self.0.node != other.0.node => None,
-            order => Some(order),
-        }
+        let rivals = self.0.term == other.0.term && self.0.node != other.0.node;
+        (!rivals).then(|| self.0.term.cmp(&other.0.term))
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! raft-log cuts the last chunk where a record runs past its end, and refuses everything else that does not decode.
 //! That is strict only if a damaged length cannot look like a missing end, which the forms of `leasehold-log`
-//! see to (tags, a checksum over each header). So a cut here is always a write that was never acknowledged;
-//! it is reported. raft-log's refusals name chunks by number; `diagnose` finds the file and the offset.
+//! see to (tags, a checksum over each header). `torn.rs` adds the other end a crash leaves, one of unwritten blocks.
+//! So a cut is always a write that was never acknowledged; it is reported. raft-log's refusals name chunks by
+//! number; `diagnose` finds the file and the offset.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,6 +20,7 @@ use raft_log::{RaftLog, RaftLogRecord};
 use crate::directory::{self, LOCK_PATIENCE};
 use crate::error::{At, OpenError};
 use crate::group_commit::Batch;
+use crate::torn;
 
 /// The sizes of the log files.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +115,14 @@ impl Decode for StoredRecord {
 /// Opens the log in `dir`; says what was cut from its end.
 pub(crate) fn open(dir: &Path, limits: ChunkLimits) -> Result<(RaftLog<Stored>, Option<Cut>), OpenError> {
     let before = chunk_lengths(dir)?;
-    let log = open_unlocked(dir, Arc::new(config(dir, limits))).map_err(|error| diagnose(dir, &before, error))?;
+    let config = Arc::new(config(dir, limits));
+    let log = match open_unlocked(dir, config.clone()) {
+        Ok(log) => log,
+        Err(error) => {
+            cut_torn_end(&before, diagnose(dir, &before, error))?;
+            open_unlocked(dir, config).map_err(|error| diagnose(dir, &before, error))?
+        }
+    };
     directory::make_files_private(dir)?;
     let after = chunk_lengths(dir)?;
     let cut = before.iter().find_map(|(file, length)| {
@@ -170,6 +179,17 @@ fn chunk_lengths(dir: &Path) -> Result<BTreeMap<PathBuf, u64>, OpenError> {
         }
     }
     Ok(lengths)
+}
+
+/// Cuts what raft-log refuses although only a crash can have caused it; any other damage stays the error it is.
+fn cut_torn_end(chunks: &BTreeMap<PathBuf, u64>, refusal: OpenError) -> Result<(), OpenError> {
+    let OpenError::DamagedLog { file, offset, .. } = &refusal else { return Err(refusal) };
+    let last = chunks.last_key_value().is_some_and(|(last, _)| last == file);
+    if !last || !torn::ends_in_unwritten(file, *offset).at("read", file)? {
+        return Err(refusal);
+    }
+    let open = File::options().write(true).open(file).at("open", file)?;
+    open.set_len(*offset).and_then(|()| open.sync_all()).at("cut", file)
 }
 
 /// Finds the first record that does not decode, to name its file and offset.

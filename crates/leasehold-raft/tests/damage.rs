@@ -69,6 +69,66 @@ async fn zeros_after_the_last_record_are_cut() {
 }
 
 #[tokio::test]
+async fn a_last_record_whose_end_was_never_written_is_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = open(dir.path()).await;
+    running.propose("kept").await.unwrap();
+    let file = log_files(dir.path()).pop().unwrap();
+    let start = file.metadata().unwrap().len();
+    running.propose(vec![7; 20_000]).await.unwrap();
+    running.node.shutdown().await;
+    let bytes = std::fs::read(&file).unwrap();
+    // The file has its full length, but from some block on nothing was written: a file system that commits a
+    // length before the data leaves that.
+    for block in (start.next_multiple_of(512)..start + 20_000).step_by(512) {
+        let copy = copied(dir.path());
+        let file = in_copy(&copy, &dir, &file);
+        let mut torn = bytes.clone();
+        torn[block as usize..].fill(0);
+        std::fs::write(&file, &torn).unwrap();
+        let running = open(copy.path()).await;
+        assert_eq!(running.opened.cut, Some(Cut { file, offset: start, bytes: bytes.len() as u64 - start }));
+        assert_eq!(running.ledger.payloads(), [b"kept"]);
+        running.node.shutdown().await;
+    }
+    // The same end, but with damage before it: that is not the end's doing.
+    let mut damaged = bytes.clone();
+    let middle = damaged.len() - 4096;
+    damaged[middle..].fill(0);
+    damaged[start as usize + 50] ^= 1;
+    std::fs::write(&file, &damaged).unwrap();
+    let error = open_with(Options::new(dir.path())).await.map(|_| ()).unwrap_err();
+    assert!(matches!(error, OpenError::DamagedLog { offset, .. } if offset == start), "{error}");
+    let mut damaged = bytes.clone();
+    damaged[middle..].fill(0);
+    damaged[start as usize - 30] ^= 1;
+    std::fs::write(&file, &damaged).unwrap();
+    let error = open_with(Options::new(dir.path())).await.map(|_| ()).unwrap_err();
+    assert!(matches!(error, OpenError::DamagedLog { offset, .. } if offset < start), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_on_disk_at_each_acknowledgement_is_enough() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = open(dir.path()).await;
+    let file = log_files(dir.path()).pop().unwrap();
+    let mut lengths = Vec::new();
+    for number in 0..40 {
+        running.propose(payload(number)).await.unwrap();
+        lengths.push(file.metadata().unwrap().len());
+    }
+    running.node.shutdown().await;
+    for (number, length) in lengths.into_iter().enumerate() {
+        let copy = copied(dir.path());
+        let file = in_copy(&copy, &dir, &file);
+        std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(length).unwrap();
+        let running = open(copy.path()).await;
+        assert_eq!(running.ledger.payloads(), payloads(number + 1));
+        running.node.shutdown().await;
+    }
+}
+
+#[tokio::test]
 async fn a_flipped_bit_anywhere_in_the_log_refuses_the_start_and_names_the_place() {
     let (dir, file, _) = written(|dir| Options::new(dir)).await;
     let bytes = std::fs::read(&file).unwrap();

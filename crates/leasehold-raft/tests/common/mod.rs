@@ -88,10 +88,9 @@ pub(crate) async fn open_with(options: Options) -> Result<Running, OpenError> {
 
 impl Running {
     pub(crate) fn leader(&self) -> LeaderId {
-        match *self.node.leadership().borrow() {
-            Leadership::Leads(leader) => leader,
-            other => panic!("the node does not lead: {other:?}"),
-        }
+        let leadership = *self.node.leadership().borrow();
+        let Leadership::Leads(leader) = leadership else { panic!("the node does not lead: {leadership:?}") };
+        leader
     }
 
     pub(crate) async fn propose(&self, payload: impl Into<Bytes>) -> Result<Applied, Unavailable> {
