@@ -194,6 +194,9 @@ fn cut_torn_end(chunks: &BTreeMap<PathBuf, u64>, refusal: OpenError) -> Result<(
 
 /// Finds the first record that does not decode, to name its file and offset.
 fn diagnose(dir: &Path, chunks: &BTreeMap<PathBuf, u64>, refusal: io::Error) -> OpenError {
+    if refusal.kind() == io::ErrorKind::WouldBlock {
+        return OpenError::InUse { dir: dir.to_path_buf(), pid: Some(std::process::id()) };
+    }
     for (file, length) in chunks {
         match first_damage(file, *length) {
             Ok(None) => {}

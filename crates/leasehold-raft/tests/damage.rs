@@ -150,8 +150,13 @@ async fn a_flipped_bit_anywhere_in_the_log_refuses_the_start_and_names_the_place
 
 #[tokio::test]
 async fn a_cut_or_missing_file_before_the_last_refuses_the_start() {
-    let small = |dir: &Path| Options { log_file_records: 6, ..Options::new(dir) };
+    let small = |dir: &Path| Options { log_file_records: 16, ..Options::new(dir) };
     let (dir, _, _) = written(small).await;
+    let running = open_with(small(dir.path())).await.unwrap();
+    for number in COUNT..COUNT * 4 {
+        running.propose(payload(number)).await.unwrap();
+    }
+    running.node.shutdown().await;
     let files = log_files(dir.path());
     assert!(files.len() >= 3);
     let first = &files[0];
