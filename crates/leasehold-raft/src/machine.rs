@@ -46,7 +46,7 @@ impl Progress {
             applied: watch::Sender::new(0),
             ready: watch::Sender::new(None),
             unsaved_bytes: AtomicU64::new(0),
-            snapshot_bytes,
+            snapshot_bytes: snapshot_bytes.max(1),
             snapshot_due: Notify::new(),
         }
     }
@@ -77,7 +77,8 @@ impl Progress {
             self.ready.send_replace(Some(at.leader));
         }
         let before = self.unsaved_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before < self.snapshot_bytes && before + bytes >= self.snapshot_bytes {
+        // At every multiple: the request is lost if the snapshot before is still being written.
+        if before / self.snapshot_bytes != (before + bytes) / self.snapshot_bytes {
             self.snapshot_due.notify_one();
         }
     }
