@@ -1,5 +1,7 @@
 //! The API from the outside, on a running service. Needs the feature `app-tests` and `support::app()`.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests panic like tests do")]
+
 mod support;
 
 use std::time::Duration;
