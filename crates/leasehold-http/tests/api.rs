@@ -176,6 +176,18 @@ async fn an_operator_revokes_with_a_reason() {
 }
 
 #[tokio::test]
+async fn an_operator_revokes_what_a_refusal_shows() {
+    let app = app().await;
+    let lease = grant(&app, object!({"holder": "ann", "ttl": "10s", "resource": "a"})).await;
+    let revoke = format!("{NS}/leases/{}/revoke", lease["digest"].as_str().unwrap());
+    json(&app, "POST", &revoke, object!({"reason": "stuck"})).await.refused(422, "invalid");
+    let elsewhere = object!({"reason": "stuck", "resource": "b"});
+    json(&app, "POST", &revoke, elsewhere).await.refused(404, "unknown_lease");
+    json(&app, "POST", &revoke, object!({"reason": "stuck", "resource": "a"})).await.expect(204);
+    plain(&app, "GET", &format!("{NS}/leases/{}", id(&lease))).await.refused(410, "lease_ended");
+}
+
+#[tokio::test]
 async fn a_resource_tells_its_holder_queue_and_history() {
     let app = app().await;
     let lease = grant(&app, object!({"holder": "ann", "ttl": "10s", "resources": ["orders/7", "x/queue"]})).await;
