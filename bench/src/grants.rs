@@ -31,7 +31,8 @@ pub(crate) fn disk() {
 
 /// Acquire and release of a lock by a number of callers, each one at a time.
 pub(crate) fn grants() {
-    for callers in [1, 16, 64, 512] {
+    let only = std::env::var("CALLERS").ok().and_then(|text| text.parse::<usize>().ok());
+    for callers in [1, 16, 64, 512].into_iter().filter(|n| only.is_none_or(|only| only == *n)) {
         let directory = directory();
         let bench = Bench::open(directory.path());
         let (commands, mut figures, took) =
