@@ -270,8 +270,12 @@ fn entries_are_put_and_read_as_bytes() {
 
 #[test]
 fn a_reader_that_has_enough_ends_the_command_quietly() {
-    let change = golden("watch.json").to_string();
-    let many: String = (41..2000).map(|n| format!("data: {}\n\n", change.replacen("41", &n.to_string(), 1))).collect();
+    let mut change = golden("watch.json");
+    let many = (41..2000).map(|revision| {
+        change["revision"] = json!(revision);
+        format!("data: {change}\n\n")
+    });
+    let many: String = many.collect();
     let fake = Fake::start(vec![Reaction::Stream(many)]);
     let mut child = command(&fake, &["watch", "--since", "1"]);
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -146,6 +146,7 @@ impl Acquire {
         match error.code() {
             Some(Code::LeaseEnded | Code::UnknownLease) if !self.fixed && !over => Ok(Next::Anew),
             Some(Code::ShuttingDown | Code::NoQuorum) if self.waits() && !over => Ok(Next::Lost(error)),
+            None if matches!(error, Error::Unreachable { .. }) => Ok(Next::Unreached(error)),
             _ => Err(error),
         }
     }

@@ -268,7 +268,14 @@ pub(crate) fn refusal(addr: String, status: StatusCode, body: &[u8]) -> Error {
             let text = String::from_utf8_lossy(body);
             let text: String = text.trim().chars().take(EXCERPT_MAX).collect();
             let said = if text.is_empty() { String::new() } else { format!(" and said {text:?}") };
-            Error::Protocol { addr, detail: format!("it answered {status}{said}") }
+            let said = format!("it answered {status}{said}");
+            // A proxy that cannot reach the server speaks in its place.
+            match status {
+                StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+                    Error::Unreachable { addr, cause: said }
+                }
+                _ => Error::Protocol { addr, detail: said },
+            }
         }
     }
 }
@@ -284,10 +291,16 @@ mod tests {
 
     #[test]
     fn a_strange_answer_is_shown_in_part() {
-        let error = refusal("http://a:1".to_owned(), StatusCode::BAD_GATEWAY, &[b'x'; 500]);
+        let error = refusal("http://a:1".to_owned(), StatusCode::NOT_FOUND, &[b'x'; 500]);
         let Error::Protocol { detail, .. } = error else { panic!("{error}") };
-        assert!(detail.starts_with("it answered 502 Bad Gateway and said \"xxx"), "{detail}");
+        assert!(detail.starts_with("it answered 404 Not Found and said \"xxx"), "{detail}");
         assert!(detail.len() < 150, "{detail}");
+    }
+
+    #[test]
+    fn a_proxy_without_a_server_behind_it_is_no_server() {
+        let error = refusal("http://a:1".to_owned(), StatusCode::BAD_GATEWAY, b"");
+        assert_eq!(error.to_string(), "cannot reach http://a:1: it answered 502 Bad Gateway");
     }
 
     #[test]

@@ -167,7 +167,7 @@ fn refused(error: Error, args: &Acquire) -> Failure {
 
 fn tell_lost(error: &Error, watched: bool) {
     if watched {
-        output::passing_message(format!("lease: {error}; trying again\n"));
+        output::passing_message(format!("lease: {}; trying again\n", refusal::lost(error)));
     }
 }
 

@@ -8,7 +8,7 @@ use super::resources::now;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Output};
-use crate::render::event;
+use crate::render::{event, refusal};
 
 /// Show what happens to resources and entries, as it happens.
 #[derive(Args, Debug)]
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Watch, context: &Context) -> Result<(), Failure> {
             // One message for an outage, however many attempts it takes.
             Delivery::Lost(error) if !is_lost => {
                 is_lost = true;
-                output::message(format!("lease: {error}; trying again"));
+                output::message(format!("lease: {}; trying again", refusal::lost(&error)));
             }
             Delivery::Lost(_) => {}
         }

@@ -1,6 +1,7 @@
 //! Refusals: what happened, to what, and what to do next.
 
 use leasehold_api::{Code, HolderInfo, Problem, WaitText};
+use leasehold_client::Error;
 use leasehold_core::{Patience, Span};
 
 use super::text::{clock, ends_in, mode, names, ordinal, plain, quoted, short};
@@ -37,6 +38,14 @@ pub(crate) fn failure(problem: &Problem) -> Failure {
         _ => return failure,
     };
     failure.hint(hint)
+}
+
+/// What happened to a connection that is made again.
+pub(crate) fn lost(error: &Error) -> String {
+    match error {
+        Error::Unreachable { addr, cause } => format!("lost the connection to {addr}: {cause}"),
+        Error::Refused(_) | Error::Protocol { .. } => plain(&error.to_string()),
+    }
 }
 
 /// The failure of a claim that was not granted within `wait`.
