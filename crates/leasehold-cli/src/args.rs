@@ -20,7 +20,7 @@ Examples:
   lease ls                             see who holds what
   lease describe orders/7              see why one is not free
 
-Exit codes: 0 done, 2 usage, 66 not found, 69 unreachable, 73 conflict or stale token, 75 not acquired,
+Exit codes: 0 done, 2 usage, 66 not found, 69 unreachable, 73 conflict or stale token, 75 not acquired, \
 77 not permitted, 78 bad configuration, 79 lease lost")]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -39,7 +39,8 @@ pub(crate) struct Globals {
     /// The set of names to work in [env: LEASE_NAMESPACE] [default: default]
     #[arg(long, short, global = true, value_name = "NAME", value_parser = namespace)]
     pub(crate) namespace: Option<String>,
-    /// Whom leases are granted to [env: LEASE_HOLDER] [default: user@host/pid]
+    // Not a comment for the documentation, which would take the default for a link.
+    #[arg(help = "Whom leases are granted to [env: LEASE_HOLDER] [default: user@host/pid]")]
     #[arg(long, global = true, value_name = "TEXT", value_parser = holder)]
     pub(crate) holder: Option<String>,
     /// How to show data [env: LEASE_OUTPUT] [default: human]

@@ -157,9 +157,7 @@ fn ctrl_c_while_waiting_leaves_the_queue() {
 
 #[test]
 fn hold_renews_until_it_is_told_to_stop_and_then_releases() {
-    let mut script = vec![granted("1500ms")];
-    script.extend([renewed("1500ms"), renewed("60s"), released()]);
-    let fake = Fake::start(script);
+    let fake = Fake::start(vec![granted("3s"), renewed("3s"), renewed("60s"), released()]);
     let child = command(&fake, &["acquire", "a", "--hold", "--id", ID]);
     let child = { child }.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     asked(&fake, 3);
@@ -173,7 +171,7 @@ fn hold_renews_until_it_is_told_to_stop_and_then_releases() {
 
 #[test]
 fn a_lease_that_ended_under_hold_is_79() {
-    let fake = Fake::start(vec![granted("300ms"), refusal(Code::LeaseEnded)]);
+    let fake = Fake::start(vec![granted("3s"), refusal(Code::LeaseEnded)]);
     let output = lease(&fake, &["acquire", "a", "--hold", "--id", ID]);
     assert_eq!(output.status.code(), Some(79));
     assert!(stderr(&output).starts_with("error: lost a: because\n"), "{}", stderr(&output));
@@ -181,7 +179,7 @@ fn a_lease_that_ended_under_hold_is_79() {
 
 #[test]
 fn a_lease_that_cannot_be_renewed_in_time_is_79() {
-    let fake = Fake::start(vec![granted("600ms"), Reaction::Hang, Reaction::Hang]);
+    let fake = Fake::start(vec![granted("3s"), Reaction::Hang, Reaction::Hang]);
     let output = lease(&fake, &["acquire", "a", "--hold", "--id", ID]);
     assert_eq!(output.status.code(), Some(79));
     assert!(stderr(&output).contains("could not be renewed in time"), "{}", stderr(&output));

@@ -152,9 +152,13 @@ impl Client {
         Watch::new(self.clone(), prefix, since)
     }
 
-    /// How the server is doing.
+    /// How the server is doing, whether it is ready or not.
     pub async fn health(&self) -> Result<HealthInfo, Error> {
-        self.get(Url::new("/readyz")).await
+        let answer = self.transport.call(&Call::get(Url::new("/readyz"))).await?;
+        match serde_json::from_slice(&answer.body) {
+            Ok(health) => Ok(health),
+            Err(_) => answer.read(),
+        }
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, url: Url) -> Result<T, Error> {

@@ -33,7 +33,7 @@ Examples:
   id=$(lease acquire orders/7 --ttl 5m -o name) && ./work; lease release $id
   lease acquire orders/7 --hold            hold it until Ctrl-C
 
-The lease ends by itself after its ttl unless it is renewed (`lease renew`, or --hold). Without --wait it waits
+The lease ends by itself after its ttl unless it is renewed (`lease renew`, or --hold). Without --wait it waits \
 for as long as it takes; --wait 0 does not wait. Not acquired is exit code 75, a lost --hold is 79.")]
 pub(crate) struct Acquire {
     /// The resources, like orders/7
@@ -167,7 +167,8 @@ fn refused(error: Error, args: &Acquire) -> Failure {
 
 fn tell_lost(error: &Error, watched: bool) {
     if watched {
-        output::passing_message(format!("lease: {}; trying again\n", refusal::lost(error)));
+        output::passing_message("");
+        output::message(format!("lease: {}; trying again", refusal::lost(error)));
     }
 }
 

@@ -60,6 +60,7 @@ async fn keep(client: &Client, id: Id, mut ttl: Ttl, validity: &Cell<Validity>) 
 
 /// Renews once, however many attempts it takes within the validity; gives the ttl from now on.
 async fn renewed(client: &Client, id: Id, patience: Duration, validity: &Cell<Validity>) -> Result<Ttl, String> {
+    let mut is_told = false;
     loop {
         let left = validity.get().left().unwrap_or(Duration::MAX);
         let attempt = tokio::time::timeout(patience.max(RENEWAL_MIN).min(left), client.renew(id, None)).await;
@@ -77,7 +78,12 @@ async fn renewed(client: &Client, id: Id, patience: Duration, validity: &Cell<Va
         if validity.get().is_over() {
             return Err(format!("it could not be renewed in time: {cause}"));
         }
-        output::message(format!("lease: renewal failed, trying again: {cause}"));
+        // One message for an outage, however many attempts it takes.
+        if !std::mem::replace(&mut is_told, true) {
+            let left = validity.get().left().map(|left| format!(" for {}", short(SpanText(millis(left)))));
+            let left = left.unwrap_or_default();
+            output::message(format!("lease: renewal failed, trying again{left}: {cause}"));
+        }
         tokio::time::sleep(PAUSE.min(validity.get().left().unwrap_or(PAUSE))).await;
     }
 }

@@ -19,13 +19,6 @@ pub(crate) fn failure(problem: &Problem) -> Failure {
     };
     let hint = match problem.known_code() {
         Some(Code::IdInUse) => "leave out --id, or repeat the first call exactly, with the same --holder",
-        Some(Code::PreconditionFailed) => {
-            return match problem.current_revision {
-                Some(0) => failure.hint("there is no such entry now"),
-                Some(revision) => failure.hint(format!("it is at revision {revision} now; read it again")),
-                None => failure,
-            };
-        }
         Some(Code::Compacted) => {
             return match problem.oldest {
                 Some(oldest) => failure.hint(format!("watch again with  --since {oldest}  or later, or without it")),
