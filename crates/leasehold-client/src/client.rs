@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use http::Method;
 use leasehold_api::{
-    CheckAnswer, CheckRequest, ClaimRequest, GrantRequest, HealthInfo, HistoryList, Id, Lease, LeaseList, QueueList,
-    RenewAnswer, RenewManyAnswer, RenewManyRequest, RenewRequest, Resource, ResourceList, TtlText, WaitText,
+    CheckAnswer, CheckRequest, ClaimRequest, ClusterInfo, GrantRequest, HealthInfo, HistoryList, Id, Lease, LeaseList,
+    QueueList, RenewAnswer, RenewManyAnswer, RenewManyRequest, RenewRequest, Resource, ResourceList, TtlText, WaitText,
 };
 use leasehold_core::{LeaseId, Patience, Ttl};
 use serde::de::DeserializeOwned;
@@ -159,6 +159,11 @@ impl Client {
             Ok(health) => Ok(health),
             Err(_) => answer.read(),
         }
+    }
+
+    /// The cluster, as the server sees it.
+    pub async fn cluster(&self) -> Result<ClusterInfo, Error> {
+        self.get(Url::new("/v1/cluster")).await
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, url: Url) -> Result<T, Error> {

@@ -27,7 +27,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 const REFUSAL_MAX: usize = 1 << 20;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-const LEASE_REVISION: HeaderName = HeaderName::from_static("lease-revision");
 
 /// What a watch delivers.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,23 +133,23 @@ impl Watch {
     }
 
     async fn connect(&mut self) -> Result<(), Error> {
+        let last = match self.last {
+            Some(last) => last,
+            // "From now on" is fixed before the first connection, so that the second one misses nothing.
+            None => self.client.cluster().await?.revision,
+        };
+        self.last = Some(last);
         let mut url = listing(self.client.url("watch"), &self.prefix, None);
         let mut headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/event-stream"))]);
-        match self.last {
-            Some(revision) if self.contact => {
-                headers.insert(LAST_EVENT_ID, HeaderValue::from(revision));
-            }
-            Some(revision) => url = url.query("since", revision.to_string()),
-            None => {}
+        if self.contact {
+            headers.insert(LAST_EVENT_ID, HeaderValue::from(last));
+        } else {
+            url = url.query("since", last.to_string());
         }
         let call = Call { headers, ..Call::get(url) };
         let opened = self.client.transport().open(&call).await;
         let (addr, _, response) = opened.map_err(|failure| failure.error)?;
         let response = accepted(&addr, response).await?;
-        if self.last.is_none() {
-            // It watches from the present on, and this is the present.
-            self.last = revision_of(response.headers());
-        }
         self.contact = true;
         self.connection = Some(Connection { addr, body: response.into_body(), parser: Parser::default() });
         Ok(())
@@ -225,8 +224,4 @@ async fn accepted(addr: &str, response: Response<Incoming>) -> Result<Response<I
     let body = tokio::time::timeout(CALL_TIMEOUT, Limited::new(response.into_body(), REFUSAL_MAX).collect()).await;
     let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes()).unwrap_or_default();
     Err(refusal(addr.to_owned(), status, &body))
-}
-
-fn revision_of(headers: &HeaderMap) -> Option<u64> {
-    headers.get(LEASE_REVISION)?.to_str().ok()?.parse().ok()
 }

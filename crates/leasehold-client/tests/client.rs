@@ -167,12 +167,13 @@ async fn a_watch_resumes_after_the_last_event_and_gives_up_when_compacted() {
 
 #[tokio::test]
 async fn a_watch_from_now_on_resumes_from_where_it_began() {
-    let fake = Fake::start(vec![Reaction::Stream(String::new()), refusal(Code::Compacted)]);
+    let cluster = serde_json::json!({"version": "1", "leads": true, "ready": true, "revision": 40, "lease_time": 1});
+    let fake = Fake::start(vec![answer(200, cluster), Reaction::Stream(String::new()), refusal(Code::Compacted)]);
     let mut watch = client(&[fake.addr()]).watch("", None);
     assert!(matches!(watch.next().await, Ok(Delivery::Lost(_))));
     assert!(watch.next().await.is_err());
-    assert_eq!(fake.seen()[0].line, "GET /v1/ns/default/watch");
-    assert_eq!(fake.seen()[1].header("last-event-id"), Some("40"));
+    assert_eq!(fake.seen()[1].line, "GET /v1/ns/default/watch?since=40");
+    assert_eq!(fake.seen()[2].header("last-event-id"), Some("40"));
 }
 
 #[tokio::test]
