@@ -76,16 +76,24 @@ impl State {
     ) -> Answer {
         let key = self.own_lease(caller, namespace, leave.lease, events)?;
         let lease = self.leases.get(&key).expect("it was just found");
-        let Some(wait) = lease.wait(leave.wait) else {
+        if lease.wait(leave.wait).is_none() {
             return Err(Box::new(Rejection::UnknownWait));
-        };
-        if wait.born {
-            self.end(key, EndCause::Left, events);
+        }
+        self.end_wait(key, leave.wait, EndCause::Left, events);
+        Ok(Outcome::Left)
+    }
+
+    /// Ends a wait, and with it a lease that was granted for it. One that carries more than the wait lives on: its
+    /// holder was promised that time and gave nothing back.
+    pub(crate) fn end_wait(&mut self, key: LeaseKey, number: Revision, cause: EndCause, events: &mut Vec<Event>) {
+        let lease = self.leases.get(&key).expect("a wait belongs to a living lease");
+        let wait = lease.wait(number).expect("only present waits end");
+        if wait.born && lease.weight as usize == 1 + wait.asks.len() {
+            self.end(key, cause, events);
         } else {
             self.step();
-            self.drop_wait(key, leave.wait, EndCause::Left, events);
+            self.drop_wait(key, number, cause, events);
         }
-        Ok(Outcome::Left)
     }
 
     /// Carries out a command on a lease once, however often it arrives.

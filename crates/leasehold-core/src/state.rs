@@ -215,16 +215,10 @@ impl State {
         self.emptied.insert(resource.0);
     }
 
-    /// Ends a wait whose patience is over, and its lease if that was granted for the wait. Tells how much work it was.
-    fn elapse(&mut self, lease: LeaseKey, number: Revision, events: &mut Vec<Event>) -> i64 {
-        let row = self.leases.get(&lease).expect("a wait belongs to a living lease");
-        let work = row.weight;
-        if row.wait(number).expect("the index points at waits").born {
-            self.end(lease, EndCause::WaitElapsed, events);
-        } else {
-            self.step();
-            self.drop_wait(lease, number, EndCause::WaitElapsed, events);
-        }
+    /// Ends a wait whose patience is over. Tells how much work it was.
+    pub(crate) fn elapse(&mut self, lease: LeaseKey, number: Revision, events: &mut Vec<Event>) -> i64 {
+        let work = self.leases.get(&lease).expect("a wait belongs to a living lease").weight;
+        self.end_wait(lease, number, EndCause::WaitElapsed, events);
         i64::from(work)
     }
 }
