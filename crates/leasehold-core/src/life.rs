@@ -156,12 +156,12 @@ impl State {
         }
     }
 
-    /// Ends a lease whose time is over, with the topmost of its ancestors that are over too. Tells how much ended.
+    /// Ends a lease whose time is over, or else the nearest of its ancestors whose time is. Tells how much ended.
     pub(crate) fn end_due(&mut self, key: LeaseKey, events: &mut Vec<Event>) -> u32 {
         let over = |key: &LeaseKey| self.leases.get(key).is_some_and(|row| row.deadline.is_due(self.now));
-        let topmost = self.ancestors(key).filter(over).last().unwrap_or(key);
-        let weight = self.leases.get(&topmost).map_or(1, |row| row.weight);
-        self.end(topmost, EndCause::Expired, events);
+        let nearest = std::iter::once(key).chain(self.ancestors(key)).find(over).unwrap_or(key);
+        let weight = self.leases.get(&nearest).map_or(1, |row| row.weight);
+        self.end(nearest, EndCause::Expired, events);
         weight
     }
 
