@@ -112,7 +112,7 @@ impl State {
 
     /// Refuses what would take the whole state beyond its size.
     pub(crate) fn check_bytes(&self, more: u64) -> Result<(), Box<Rejection>> {
-        if self.bytes.saturating_add(more) > self.limits.state_bytes {
+        if more > 0 && self.bytes.saturating_add(more) > self.limits.state_bytes {
             return Err(Rejection::limit(Bound::StateBytes, self.limits.state_bytes));
         }
         Ok(())

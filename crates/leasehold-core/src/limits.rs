@@ -48,7 +48,7 @@ pub struct Limits {
     pub state_bytes: u64,
     /// How many compares and steps a write may have.
     pub write_ops: u32,
-    /// How many entries a write may touch by its ranges.
+    /// How many entries the ranges of a write may cover: compared, deleted or read, whichever way it goes.
     pub range_entries: u32,
     /// How many names and texts a lease's metadata may have.
     pub metadata_pairs: u32,
