@@ -98,6 +98,9 @@ impl State {
         if !caller.rights.operator {
             return Err(Box::new(Rejection::NeedsRight("operator")));
         }
+        if revoke.reason.len() > self.limits.metadata_bytes as usize {
+            return Err(Rejection::limit(Bound::MetadataBytes, self.limits.metadata_bytes));
+        }
         let key = self.own_lease(caller, namespace, revoke.lease, events)?;
         let may_act = match self.remaining(key) {
             Remaining::For(span) => span,

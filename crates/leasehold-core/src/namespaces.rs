@@ -60,7 +60,8 @@ impl Namespaces {
 
     /// Refuses a namespace that would be one too many.
     pub(crate) fn check_room(&self, name: &Namespace, limits: &Limits) -> Result<(), Box<Rejection>> {
-        if !self.numbers.contains_key(name) && self.numbers.len() >= limits.namespaces as usize {
+        let full = self.numbers.len() >= limits.namespaces as usize || self.next == u32::MAX;
+        if full && !self.numbers.contains_key(name) {
             return Err(Rejection::limit(Bound::Namespaces, limits.namespaces));
         }
         Ok(())
