@@ -12,9 +12,10 @@ impl State {
         &mut self,
         caller: &Caller,
         namespace: &Namespace,
-        grant: Grant,
+        mut grant: Grant,
         events: &mut Vec<Event>,
     ) -> Answer {
+        grant.asks.sort();
         if let Some(answer) = self.repeated_grant(caller, namespace, &grant, events) {
             return answer;
         }

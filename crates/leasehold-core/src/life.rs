@@ -4,8 +4,8 @@ use crate::deadlines::Due;
 use crate::lease::{Lease, claim_size};
 use crate::tombstones::Tombstone;
 use crate::{
-    Answer, Bound, Caller, EndCause, EndView, Event, Fact, HeldClaim, LeaseId, LeaseKey, LeaseTime, Namespace, Outcome,
-    Past, PastFact, Rejection, Release, Remaining, Renew, Renewal, Revoke, Span, State, Ttl,
+    Answer, Bound, Caller, EndCause, EndView, Event, Fact, HeldClaim, Holder, LeaseId, LeaseKey, LeaseTime, Namespace,
+    Outcome, Past, PastFact, Rejection, Release, Remaining, Renew, Renewal, Revoke, Span, State, Ttl,
 };
 
 /// How long a resource rests when a claim on it ends.
@@ -79,6 +79,7 @@ impl State {
     ) -> Answer {
         match self.own_lease(caller, namespace, release.lease, events) {
             Ok(key) => {
+                self.settle_held(key, events);
                 self.end(key, EndCause::Released, events);
                 Ok(Outcome::Released)
             }
@@ -109,6 +110,7 @@ impl State {
         };
         let cause = EndCause::Revoked { by: caller.identity.clone(), reason: revoke.reason };
         let rest = if revoke.now { Rest::None } else { Rest::UntilDeadline };
+        self.settle_held(key, events);
         self.end_resting(key, cause, rest, rest, events);
         Ok(Outcome::Revoked { may_act })
     }
@@ -197,7 +199,8 @@ impl State {
             self.end_waits(key, &lease, &cause, events);
             self.end_entries(key, &lease, events);
             for claim in &lease.held {
-                self.end_claim(key, &lease, claim, &cause, rest_until(self.now, rest, until, claim.cooldown), events);
+                let until = rest_until(self.now, rest, until, claim.cooldown);
+                self.end_claim(key, &lease.holder, claim, &cause, until, events);
                 freed.push((key.namespace, claim.resource.clone()));
             }
         }
@@ -244,7 +247,7 @@ impl State {
     pub(crate) fn end_claim(
         &mut self,
         key: LeaseKey,
-        lease: &Lease,
+        holder: &Holder,
         claim: &HeldClaim,
         cause: &EndCause,
         rests_until: LeaseTime,
@@ -255,7 +258,7 @@ impl State {
         let past = Past {
             at: self.wall,
             revision: self.revision,
-            holder: lease.holder.clone(),
+            holder: holder.clone(),
             token: claim.token,
             what: PastFact::Ended { held, cause: cause.clone() },
         };
@@ -268,7 +271,7 @@ impl State {
         }
         let fact = Fact::ClaimEnded {
             lease: key.id,
-            holder: lease.holder.clone(),
+            holder: holder.clone(),
             resource: claim.resource.clone(),
             token: claim.token,
             held,

@@ -38,6 +38,11 @@ impl Namespaces {
         self.numbers.get(name).copied()
     }
 
+    /// Tells whether the number is that of a namespace that has something in it.
+    pub(crate) fn contains(&self, id: NamespaceId) -> bool {
+        self.rows.contains_key(&id)
+    }
+
     /// What a namespace has.
     pub(crate) fn usage(&self, id: NamespaceId) -> &Usage {
         self.rows.get(&id).expect("a number is used only while its namespace has something")
