@@ -254,6 +254,13 @@ impl State {
             self.tell(key.namespace, fact, events);
         }
         self.insert_wait(key, wait);
+        self.note_change(key);
+    }
+
+    /// Notes that what a lease carries changes in the present step.
+    fn note_change(&mut self, key: LeaseKey) {
+        let revision = self.revision;
+        self.leases.get_mut(&key).expect("only living leases change").changed = revision;
     }
 
     /// Enters a waiter into the queue of one resource.
@@ -278,6 +285,7 @@ impl State {
         let wait = self.remove_wait(key, number);
         let holder = self.leases.get(&key).expect("the wait's lease lives").holder.clone();
         self.add_weight(key, -(wait.asks.len() as i64));
+        self.note_change(key);
         self.leave_queues(key, &wait, events, &holder, &cause);
     }
 
