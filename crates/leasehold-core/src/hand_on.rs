@@ -132,12 +132,8 @@ impl State {
                 self.settle_lease(lease, events);
             }
         }
-        while let Some((lease, number)) = self.due_first_waiter(key) {
-            if self.is_due(lease) {
-                self.end_due(lease, events);
-            } else {
-                self.elapse(lease, number, events);
-            }
+        while let Some(lease) = self.due_first_waiter(key) {
+            self.settle_lease(lease, events);
         }
         self.revisit.insert(key.clone());
         self.revisit_queues(events);
@@ -160,10 +156,10 @@ impl State {
         holders.map(|id| LeaseKey { namespace: key.0, id }).filter(|lease| self.is_due(*lease)).collect()
     }
 
-    fn due_first_waiter(&self, key: &ResourceKey) -> Option<(LeaseKey, Revision)> {
+    fn due_first_waiter(&self, key: &ResourceKey) -> Option<LeaseKey> {
         let (place, waiter) = self.resources.get(key)?.queue.as_ref()?.iter().next()?;
         let due = !self.is_living(key.0, place, waiter);
-        due.then_some((LeaseKey { namespace: key.0, id: waiter.lease }, place.1))
+        due.then_some(LeaseKey { namespace: key.0, id: waiter.lease })
     }
 
     /// The key of the resource asked for, which exists afterwards.

@@ -5,7 +5,7 @@ use crate::lease::{Lease, claim_size};
 use crate::tombstones::Tombstone;
 use crate::{
     Answer, Bound, Caller, EndCause, EndView, Event, Fact, HeldClaim, Holder, LeaseId, LeaseKey, LeaseTime, Namespace,
-    Outcome, Past, PastFact, Rejection, Release, Remaining, Renew, Renewal, Revoke, Span, State, Ttl,
+    Outcome, Past, PastFact, Rejection, Release, Remaining, Renew, Renewal, Revision, Revoke, Span, State, Ttl,
 };
 
 /// How long a resource rests when a claim on it ends.
@@ -154,11 +154,24 @@ impl State {
         }
     }
 
-    /// Ends a lease that a command touches if its time is over.
+    /// Ends what is over of a lease that a command touches: waits without patience, then the lease itself.
     pub(crate) fn settle_lease(&mut self, key: LeaseKey, events: &mut Vec<Event>) {
+        if !self.has_backlog() {
+            return;
+        }
+        while let Some(number) = self.due_wait(key) {
+            self.elapse(key, number, events);
+        }
         if self.leases.contains(&key) && self.is_due(key) {
             self.end_due(key, events);
         }
+    }
+
+    /// The first wait of a lease whose patience was over before the lease itself.
+    fn due_wait(&self, key: LeaseKey) -> Option<Revision> {
+        let waits = self.leases.get(&key)?.waits().iter();
+        let (deadline, number) = waits.map(|wait| (wait.deadline, wait.number)).min()?;
+        (deadline.is_due(self.now) && deadline < self.effective_deadline(key)).then_some(number)
     }
 
     /// Ends a lease whose time is over, or else the nearest of its ancestors whose time is. Tells how much ended.
