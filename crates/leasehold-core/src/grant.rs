@@ -12,9 +12,10 @@ impl State {
         &mut self,
         caller: &Caller,
         namespace: &Namespace,
-        grant: Grant,
+        mut grant: Grant,
         events: &mut Vec<Event>,
     ) -> Answer {
+        grant.asks.sort();
         if let Some(answer) = self.repeated_grant(caller, namespace, &grant, events) {
             return answer;
         }
@@ -112,7 +113,7 @@ impl State {
 
     /// Refuses what would take the whole state beyond its size.
     pub(crate) fn check_bytes(&self, more: u64) -> Result<(), Box<Rejection>> {
-        if self.bytes.saturating_add(more) > self.limits.state_bytes {
+        if more > 0 && self.bytes.saturating_add(more) > self.limits.state_bytes {
             return Err(Rejection::limit(Bound::StateBytes, self.limits.state_bytes));
         }
         Ok(())

@@ -88,8 +88,8 @@ impl State {
     }
 
     fn check_nobody_waits_in_vain(&self, key: &crate::resource::ResourceKey) -> Result<(), String> {
-        let servable = self.next_served(key).is_some();
-        ensure(!servable, || format!("the first waiter of {key:?} could be served and is not"))
+        let servable = self.first_in_line(key).filter(|(lease, wait)| self.lacks(*lease, wait, 0).is_none());
+        ensure(servable.is_none(), || format!("the first waiter of {key:?} could be served and is not"))
     }
 
     fn check_entries(&self) -> Result<(), String> {

@@ -53,7 +53,8 @@ impl Lease {
     }
 
     pub(crate) fn wait(&self, number: Revision) -> Option<&Wait> {
-        self.waits().iter().find(|wait| wait.number == number)
+        let at = self.waits().binary_search_by_key(&number, |wait| wait.number).ok()?;
+        Some(&self.waits()[at])
     }
 
     pub(crate) fn children(&self) -> usize {
@@ -72,12 +73,6 @@ impl Lease {
     pub(crate) fn held_claim(&self, resource: &ResourceName) -> Option<&HeldClaim> {
         let at = self.held.binary_search_by(|claim| claim.resource.cmp(resource)).ok()?;
         Some(&self.held[at])
-    }
-
-    /// Tells whether it holds or waits for the resource.
-    pub(crate) fn claims_resource(&self, resource: &ResourceName) -> bool {
-        self.held_claim(resource).is_some()
-            || self.waits().iter().any(|wait| wait.asks.iter().any(|ask| ask.resource == *resource))
     }
 
     pub(crate) fn add_held(&mut self, claim: HeldClaim) {

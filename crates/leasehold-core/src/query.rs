@@ -65,20 +65,14 @@ impl State {
         limit: usize,
     ) -> Page<ResourceView, ResourceName> {
         let Some(number) = self.namespaces.number(namespace) else { return empty_page() };
-        // A prefix may end with a separator and so be no name itself; names from its trimmed form on contain it.
-        let trimmed = ResourceName::new(prefix.trim_end_matches('/')).ok();
-        let start = match (after, trimmed) {
-            (Some(after), _) => Some(ops::Bound::Excluded((number, after.clone()))),
-            (None, Some(trimmed)) => Some(ops::Bound::Included((number, trimmed))),
-            (None, None) => None,
-        };
-        let start = start.as_ref().map_or(ops::Bound::Unbounded, |bound| bound.as_ref());
+        let first = (number, ResourceName::range_start(prefix));
+        let after = after.map(|after| (number, after.clone())).filter(|after| *after >= first);
+        let start = after.as_ref().map_or(ops::Bound::Included(&first), ops::Bound::Excluded);
         let rows = self
             .resources
             .range_from(start)
-            .skip_while(|((n, _), _)| *n < number)
-            .take_while(|((n, name), _)| *n == number && before_or_in(name, prefix))
-            .filter(|((_, name), row)| name.as_str().starts_with(prefix) && !row.is_idle());
+            .take_while(|((n, name), _)| *n == number && name.as_str().starts_with(prefix))
+            .filter(|(_, row)| !row.is_idle());
         page(rows.map(|(key, row)| (self.resource_view(key, row), key.1.clone())), limit)
     }
 
@@ -315,11 +309,6 @@ pub struct Counts {
     pub tombstones: usize,
     /// Things that end by time.
     pub deadlines: usize,
-}
-
-/// Tells whether a name begins with the prefix or may stand before names that do.
-fn before_or_in(name: &ResourceName, prefix: &str) -> bool {
-    name.as_str().starts_with(prefix) || name.as_str() < prefix
 }
 
 fn empty_page<T, K>() -> Page<T, K> {

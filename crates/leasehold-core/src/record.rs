@@ -135,7 +135,7 @@ pub struct Wait {
     pub cooldown: Span,
     /// Since when.
     pub since: LeaseTime,
-    /// Whether the lease was granted for this wait and ends with it.
+    /// Whether the lease was granted for this wait and ends with it, unless it carries more.
     pub born: bool,
 }
 

@@ -89,8 +89,7 @@ impl State {
     }
 
     fn check_namespace(&self, id: crate::NamespaceId) -> Result<(), Inconsistent> {
-        let known = self.namespaces.iter().any(|(known, _)| known == id);
-        if known { Ok(()) } else { Err(Inconsistent("something is in an unknown namespace")) }
+        if self.namespaces.contains(id) { Ok(()) } else { Err(Inconsistent("something is in an unknown namespace")) }
     }
 
     fn load_resource(&mut self, record: ResourceRecord) -> Result<(), Inconsistent> {

@@ -5,7 +5,7 @@
 //! touches, waiters that are due are passed over, and queries show a due lease as ending. The rules are those
 //! of decision 0001; `lease.rs`, `claim.rs` and the others hold what each command does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::deadlines::{Deadlines, Due};
 use crate::entry::{Entry, EntryKey};
@@ -46,6 +46,10 @@ pub struct State {
     pub(crate) revisit: BTreeSet<ResourceKey>,
     /// Namespaces that may have nothing left; empty between entries.
     pub(crate) emptied: BTreeSet<NamespaceId>,
+    /// Where to look first for what a wait lacks; a hint only, empty between entries.
+    pub(crate) lacking: BTreeMap<(LeaseKey, Revision), usize>,
+    /// Resources whose due holders are ended already; empty between entries.
+    pub(crate) settled: BTreeSet<ResourceKey>,
 }
 
 impl State {
@@ -119,6 +123,8 @@ impl State {
                 answer
             })
             .collect();
+        self.lacking.clear();
+        self.settled.clear();
         self.forget();
         self.assert_invariants();
         self.applied(answers, events)
@@ -215,16 +221,10 @@ impl State {
         self.emptied.insert(resource.0);
     }
 
-    /// Ends a wait whose patience is over, and its lease if that was granted for the wait. Tells how much work it was.
-    fn elapse(&mut self, lease: LeaseKey, number: Revision, events: &mut Vec<Event>) -> i64 {
-        let row = self.leases.get(&lease).expect("a wait belongs to a living lease");
-        let work = row.weight;
-        if row.wait(number).expect("the index points at waits").born {
-            self.end(lease, EndCause::WaitElapsed, events);
-        } else {
-            self.step();
-            self.drop_wait(lease, number, EndCause::WaitElapsed, events);
-        }
+    /// Ends a wait whose patience is over. Tells how much work it was.
+    pub(crate) fn elapse(&mut self, lease: LeaseKey, number: Revision, events: &mut Vec<Event>) -> i64 {
+        let work = self.leases.get(&lease).expect("a wait belongs to a living lease").weight;
+        self.end_wait(lease, number, EndCause::WaitElapsed, events);
         i64::from(work)
     }
 }
