@@ -118,9 +118,7 @@ impl State {
             let exist = [leases, resources, entries, tombstones, leases].map(|n| n as u32);
             ensure(counted == exist, || format!("{} counts {counted:?}, {exist:?} exist", usage.name))?;
         }
-        let mut loader = State::loader();
-        let loaded = self.view().records().try_for_each(|record| loader.load(record));
-        let rebuilt = loaded.and_then(|()| loader.finish()).map_err(|error| error.to_string())?;
+        let rebuilt = State::from_records(self.view().records()).map_err(|error| error.to_string())?;
         ensure(rebuilt.bytes == self.bytes, || {
             format!("{} bytes counted, {} after a restore", self.bytes, rebuilt.bytes)
         })

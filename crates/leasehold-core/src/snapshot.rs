@@ -54,7 +54,14 @@ impl State {
         }
     }
 
-    /// Begins to put a state together from records.
+    /// Puts a state together from its records, in the order of [`View::records`].
+    pub fn from_records(records: impl IntoIterator<Item = Record>) -> Result<State, Inconsistent> {
+        let mut loader = State::loader();
+        records.into_iter().try_for_each(|record| loader.load(record))?;
+        loader.finish()
+    }
+
+    /// Begins to put a state together from records, one at a time.
     pub fn loader() -> Loader {
         Loader { state: State::new(), parents: Vec::new() }
     }

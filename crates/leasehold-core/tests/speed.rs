@@ -175,7 +175,7 @@ fn memory_and_views_at_1m() {
         let count = view.records().count();
         println!("  reading out {count} records: {:?}", begin.elapsed());
         let begin = Instant::now();
-        let copy = State::from_records::<String>(view.records().map(Ok)).unwrap();
+        let copy = State::from_records(view.records()).unwrap();
         println!("  reading out and restoring: {:?}", begin.elapsed());
         drop((copy, view));
         if claims > 0 {
@@ -261,7 +261,7 @@ fn attack_16k_living_waiters() {
     println!("1024 refusals before 16k waiters: {:?}", apply(&mut state, 1, pollers.collect()).1);
     println!("1024 repeated grants of waiters: {:?}", done(&mut state, 1, (14_000..15_024).map(one).collect()));
     let begin = Instant::now();
-    State::from_records::<String>(state.view().records().map(Ok)).unwrap();
+    State::from_records(state.view().records()).unwrap();
     println!("restoring 16k waiters: {:?}", begin.elapsed());
 }
 
@@ -315,7 +315,7 @@ fn attack_many_namespaces() {
         done(&mut state, 0, (0..50).map(|n| put(namespace, n)).collect());
     }
     let begin = Instant::now();
-    State::from_records::<String>(state.view().records().map(Ok)).unwrap();
+    State::from_records(state.view().records()).unwrap();
     println!("restoring 200k entries in 4096 namespaces: {:?}", begin.elapsed());
     let (applied, _) = apply(&mut state, 0, vec![grant(1, vec![], Patience::None, 1000)]);
     assert!(matches!(applied.answers[0], Err(_) | Ok(Outcome::Granted(_))));

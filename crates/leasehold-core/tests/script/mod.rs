@@ -241,7 +241,7 @@ impl Session {
     fn examine(&mut self) -> Parsed<()> {
         self.state.check_invariants()?;
         let records: Vec<Record> = self.state.view().records().collect();
-        let copy = State::from_records::<String>(records.iter().cloned().map(Ok))?;
+        let copy = State::from_records(records.iter().cloned()).map_err(|error| error.to_string())?;
         let again: Vec<Record> = copy.view().records().collect();
         assert_eq!(records, again, "a snapshot of a restored state equals the one it was restored from");
         if self.restart_always {
@@ -251,7 +251,7 @@ impl Session {
     }
 
     fn restart(&mut self) -> Parsed<()> {
-        self.state = State::from_records::<String>(self.state.view().records().map(Ok))?;
+        self.state = State::from_records(self.state.view().records()).map_err(|error| error.to_string())?;
         Ok(())
     }
 
