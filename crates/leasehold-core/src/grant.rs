@@ -142,6 +142,7 @@ impl State {
             deadline: grant.ttl.deadline(self.now),
             granted: self.now,
             granted_wall: self.wall,
+            granted_at: self.revision,
             renewed: self.now,
             class: grant.class,
             parent: grant.parent,
@@ -165,6 +166,7 @@ impl State {
         *usage.by_identity.entry(lease.identity.clone()).or_default() += 1;
         self.bytes += lease.size();
         self.deadlines.add(lease.deadline, crate::deadlines::Due::Lease(key));
+        self.by_grant.insert((key.namespace, lease.granted_at, key.id));
         let (parent, weight) = (lease.parent, lease.weight);
         self.leases.insert(key, lease);
         if let Some(id) = parent {

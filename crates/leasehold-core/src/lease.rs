@@ -16,6 +16,7 @@ pub(crate) struct Lease {
     pub(crate) deadline: LeaseTime,
     pub(crate) granted: LeaseTime,
     pub(crate) granted_wall: WallTime,
+    pub(crate) granted_at: Revision,
     pub(crate) renewed: LeaseTime,
     pub(crate) class: Class,
     pub(crate) parent: Option<LeaseId>,

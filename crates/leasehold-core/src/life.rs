@@ -234,6 +234,7 @@ impl State {
     /// Takes a lease out of the indices and leaves a tombstone.
     fn bury(&mut self, key: LeaseKey, lease: &Lease, cause: EndCause, events: &mut Vec<Event>) {
         self.deadlines.remove(lease.deadline, Due::Lease(key));
+        self.by_grant.remove(&(key.namespace, lease.granted_at, key.id));
         self.bytes -= lease.size();
         let usage = self.namespaces.usage_mut(key.namespace);
         usage.leases -= 1;

@@ -148,6 +148,7 @@ impl State {
             deadline: record.deadline,
             granted: record.granted,
             granted_wall: record.granted_wall,
+            granted_at: record.granted_at,
             renewed: record.renewed,
             class: record.class,
             // Tied once all leases are there.
@@ -303,6 +304,7 @@ fn lease_record(key: LeaseKey, lease: &Lease) -> LeaseRecord {
         deadline: lease.deadline,
         granted: lease.granted,
         granted_wall: lease.granted_wall,
+        granted_at: lease.granted_at,
         renewed: lease.renewed,
         class: lease.class,
         parent: lease.parent,

@@ -15,8 +15,8 @@ use crate::resource::{Resource, ResourceKey};
 use crate::table::Table;
 use crate::tombstones::Tombstones;
 use crate::{
-    Answer, Applied, Caller, Command, EndCause, Event, Fact, LeaderId, LeaseKey, LeaseTime, Limits, NamespaceId,
-    Outcome, Rejection, Request, Revision, Span, Stamp, Void, WallTime,
+    Answer, Applied, Caller, Command, EndCause, Event, Fact, LeaderId, LeaseId, LeaseKey, LeaseTime, Limits,
+    NamespaceId, Outcome, Rejection, Request, Revision, Span, Stamp, Void, WallTime,
 };
 
 /// An entry stamped further ahead of lease time than this is void, so a broken clock cannot end the world.
@@ -40,6 +40,9 @@ pub struct State {
     /// Roughly how many bytes all of it takes.
     pub(crate) bytes: u64,
     pub(crate) deadlines: Deadlines,
+    /// Leases in the order of their grants. Lists are in this order and not by id: ids are secrets, and an order by id
+    /// would let a caller find another's by placing its own around it.
+    pub(crate) by_grant: BTreeSet<(NamespaceId, Revision, LeaseId)>,
     /// Resources that nobody holds, wants or rests, oldest first.
     pub(crate) idle: BTreeSet<(Revision, ResourceKey)>,
     /// Resources whose first waiter may have changed; empty between entries.

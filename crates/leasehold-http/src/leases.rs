@@ -9,7 +9,7 @@ use leasehold_api::{
     Code, Digest, GrantContext, GrantRequest, Id, Invalid, Lease, LeaseList, Problem, RenewAnswer, RenewManyAnswer,
     RenewManyRequest, RenewRequest, RenewResult, RevokeRequest, SpanText, WaitText,
 };
-use leasehold_core::{Command, Holder, LeaseFilter, LeaseId, LeaseTime, Namespace, Outcome, Release, Renew};
+use leasehold_core::{Command, Holder, LeaseFilter, LeaseId, LeaseTime, Namespace, Outcome, Release, Renew, Revision};
 use leasehold_core::{ResourceName, Revoke, State};
 use leasehold_service::Consistency;
 use serde::Deserialize;
@@ -93,14 +93,17 @@ pub(crate) async fn list(call: Call, Params(params): Params<ListParams>) -> Resu
         None => None,
     };
     let after = match &params.page {
-        Some(page) => Some(call.app.seal.open(&call.namespace, page)?),
+        Some(page) => Some(Revision(
+            page.parse()
+                .map_err(|_| Invalid::new("page", "it is not a `next` of this list; begin again without `page`"))?,
+        )),
         None => None,
     };
     let filter = LeaseFilter { holder, after, limit: page_limit(params.limit)? };
     let answered = call.read(params.consistency.into(), |state, ns| state.leases(ns, &filter)).await?;
     Ok(At::from(&answered).ok(LeaseList {
         leases: answered.value.items.iter().map(Lease::seen).collect(),
-        next: answered.value.next.map(|id| call.app.seal.close(&call.namespace, id)),
+        next: answered.value.next.map(|revision| revision.to_string()),
     }))
 }
 
