@@ -2,6 +2,7 @@
 //!
 //! With a piece large enough for any sweep the core must agree with the model in every answer, holder, queue and
 //! entry. With pieces of one, commands meet a backlog: then the rules of safety hold at every step.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 mod naive;
 mod random;
@@ -9,8 +10,8 @@ mod random;
 use std::collections::BTreeMap;
 
 use leasehold_core::{
-    Applied, Command, Fact, Key, KeyRange, LeaderId, LeaseTime, LeaseView, Limits, Namespace, Outcome, Rejection,
-    Remaining, Request, ResourceName, Revision, Stamp, State, Token, WallTime, WriteResult,
+    Applied, Command, Fact, Key, KeyRange, LeaderId, LeaseId, LeaseTime, LeaseView, Limits, Namespace, NamespaceRecord,
+    Outcome, Record, Rejection, Remaining, Request, ResourceName, Revision, Stamp, State, Token, WallTime, WriteResult,
 };
 use naive::{Model, Who};
 use proptest::prelude::*;
@@ -192,6 +193,11 @@ fn teach(model: &mut Model, state: &State) {
     let waits: BTreeMap<Who, Vec<Revision>> =
         leases.iter().map(|(who, view)| (who.clone(), view.waits.iter().map(|wait| wait.wait).collect())).collect();
     model.learn(&tokens, &waits);
+    for record in state.view().records() {
+        if let Record::Namespace(NamespaceRecord { id, name }) = record {
+            model.namespaces.insert(name.to_string(), id.0);
+        }
+    }
     for ((ns, key), entry) in &mut model.entries {
         let view = state.entry(&Namespace::new(ns).unwrap(), &Key::new(key).unwrap()).expect("the core has it too");
         assert!(entry.modified.is_none_or(|known| known == view.modified), "{key:?} changed without a write");
@@ -227,8 +233,18 @@ impl Tokens {
     }
 }
 
+/// `PROPTEST_CASES` sets how long it runs.
+fn config() -> ProptestConfig {
+    let default = ProptestConfig::default();
+    ProptestConfig { cases: default.cases * 2, failure_persistence: None, ..default }
+}
+
+fn ended_too(applied: &Applied, granted: LeaseId) -> bool {
+    applied.events.iter().any(|event| matches!(&event.fact, Fact::LeaseEnded { lease, .. } if *lease == granted))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 700, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn the_core_agrees_with_the_model(limits in limits(), shots in shots(60)) {
@@ -261,25 +277,26 @@ proptest! {
         model.apply(LeaseTime(0), &large);
         for Shot { later, commands } in shots {
             now += later;
-            let requests = resolver.requests_of_one_priority(&state, &commands);
+            let requests = resolver.requests_for_a_backlog(&state, &commands);
             let applied = apply(&mut state, now, &requests);
             tokens.watch(&applied);
             state.check_invariants().map_err(TestCaseError::fail)?;
             model.apply(LeaseTime(now), &requests);
             // Granted is only who lives.
             for event in &applied.events {
-                if let Fact::ClaimGranted { lease, .. } = &event.fact {
-                    if let Ok(view) = state.lease(&event.namespace, *lease) {
-                        prop_assert!(!view.ending, "{:?} was granted something and is ending", lease);
-                    }
-                }
+                let Fact::ClaimGranted { lease, .. } = &event.fact else { continue };
+                let view = state.lease(&event.namespace, *lease);
+                prop_assert!(view.is_ok_and(|view| !view.ending) || ended_too(&applied, *lease), "{:?} is over", lease);
             }
             while state.has_backlog() {
                 tokens.watch(&apply(&mut state, now, &[]));
                 state.check_invariants().map_err(TestCaseError::fail)?;
             }
             teach(&mut model, &state);
-            prop_assert_eq!(picture_of_core(&state), picture_of_model(&model), "after {:#?} at {}", requests, now);
+            // A command that touches a due parent ends it before its due child; which of the two is told may differ.
+            let alike = |lines: Vec<String>| lines.join("\n").replace("parent_ended", "expired");
+            let (core, naive) = (alike(picture_of_core(&state)), alike(picture_of_model(&model)));
+            prop_assert_eq!(core, naive, "after {:#?} at {}", requests, now);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! begin with `#` are comments. `UPDATE_SCRIPTS=1 cargo test -p leasehold-core` records the output; without it
 //! every difference fails. Each script runs twice, the second time with a snapshot and a restore after every
 //! entry, which must not be visible.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 mod script;
 

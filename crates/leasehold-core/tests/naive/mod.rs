@@ -82,6 +82,8 @@ pub(crate) struct Model {
     pub(crate) entries: BTreeMap<(Ns, Vec<u8>), Entry>,
     pub(crate) rests: BTreeMap<Place, LeaseTime>,
     pub(crate) tombs: Vec<Tomb>,
+    /// The numbers of the namespaces, learned from the core: things due together end in their order.
+    pub(crate) namespaces: BTreeMap<Ns, u32>,
     horizon: Option<LeaseTime>,
     orders: u64,
     tokens: BTreeMap<Place, Token>,
@@ -188,12 +190,13 @@ impl Model {
     /// Ends all that is due, in order of deadline; leases before waits before rests.
     fn sweep(&mut self) {
         loop {
-            let leases = self.leases.iter().map(|lease| (lease.deadline, 0, lease.who.1, 0, lease.who.0.clone()));
-            let waits = self.waits.iter().map(|wait| (wait.deadline, 1, wait.who.1, wait.order, wait.who.0.clone()));
+            let of = |who: &Who| (self.namespaces[&who.0], who.1);
+            let leases = self.leases.iter().map(|lease| (lease.deadline, 0, of(&lease.who), 0, lease.who.clone()));
+            let waits = self.waits.iter().map(|wait| (wait.deadline, 1, of(&wait.who), wait.order, wait.who.clone()));
             let due = leases.chain(waits).filter(|row| row.0.is_due(self.now)).min();
-            let Some((_, kind, id, order, ns)) = due else { break };
+            let Some((_, kind, _, order, who)) = due else { break };
             if kind == 0 {
-                self.end((ns, id), EndCause::Expired, Rest::Cooldown, Rest::Cooldown);
+                self.end(who, EndCause::Expired, Rest::Cooldown, Rest::Cooldown);
             } else {
                 self.end_wait(order, EndCause::WaitElapsed);
             }

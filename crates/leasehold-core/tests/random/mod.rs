@@ -192,14 +192,29 @@ impl Resolver {
         wishes.iter().map(|wish| self.request(state, wish)).collect()
     }
 
-    /// The same, but everybody waits with one priority.
-    pub(crate) fn requests_of_one_priority(&mut self, state: &State, wishes: &[Wish]) -> Vec<Request> {
+    /// The same without those whose outcome depends on whether a wait was served before or after them: in a backlog
+    /// it may be either.
+    pub(crate) fn requests_for_a_backlog(&mut self, state: &State, wishes: &[Wish]) -> Vec<Request> {
         let mut requests = self.requests(state, wishes);
-        for request in &mut requests {
-            if let Command::Grant(Grant { asks, .. }) | Command::Claim(Claim { asks, .. }) = &mut request.command {
+        requests.retain_mut(|request| match &mut request.command {
+            Command::Grant(Grant { asks, parent, .. }) => {
                 asks.priority = 0;
+                // A due child that is not swept keeps a parent from ending with its wait.
+                asks.patience = if parent.is_some() { Patience::None } else { asks.patience };
+                parent.is_none() || !somebody_waits(state, &request.namespace)
             }
-        }
+            Command::Claim(claim) => {
+                claim.asks.priority = 0;
+                true
+            }
+            Command::Renew(renew) => {
+                renew.ttl = None;
+                true
+            }
+            Command::Release(_) | Command::Revoke(_) => !somebody_waits(state, &request.namespace),
+            Command::Leave(_) => false,
+            Command::Unclaim(_) | Command::Write(_) | Command::Configure(_) => true,
+        });
         requests
     }
 
@@ -256,6 +271,10 @@ impl Resolver {
         };
         Request { caller: caller(who), namespace, command }
     }
+}
+
+fn somebody_waits(state: &State, namespace: &Namespace) -> bool {
+    RESOURCES.into_iter().any(|name| !state.queue(namespace, &ResourceName::new(name).unwrap(), 1).is_empty())
 }
 
 fn compare(state: &State, namespace: &Namespace, name: &str, what: u8) -> Compare {
