@@ -105,7 +105,9 @@ fn all_leases(state: &State) -> Vec<(Who, LeaseView)> {
     let filter = leasehold_core::LeaseFilter { limit: usize::MAX, ..Default::default() };
     let in_one = |ns: &str| {
         let page = state.leases(&Namespace::new(ns).unwrap(), &filter);
-        page.items.into_iter().map(|view| ((ns.to_owned(), view.id.number()), view)).collect::<Vec<_>>()
+        let mut leases: Vec<_> = page.items.into_iter().map(|view| ((ns.to_owned(), view.id.number()), view)).collect();
+        leases.sort_by_key(|(who, _)| who.1);
+        leases
     };
     random::NAMESPACES.into_iter().flat_map(in_one).collect()
 }

@@ -30,7 +30,7 @@ fn records(state: &State) -> Vec<Record> {
 }
 
 fn restored(state: &State) -> State {
-    State::from_records::<String>(state.view().records().map(Ok)).unwrap()
+    State::from_records(state.view().records()).unwrap()
 }
 
 /// A log as one leader would write it, and what it led to.
