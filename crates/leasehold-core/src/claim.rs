@@ -70,9 +70,9 @@ impl State {
             let held = lease.remove_held(&resource).expect("it was just found");
             lease.changed = revision;
             let holder = lease.holder.clone();
-            state.end_claim(key, &holder, &held, &EndCause::Released, LeaseTime::ZERO, events);
+            let freed = state.end_claim(key, &holder, &held, &EndCause::Released, LeaseTime::ZERO, events);
             state.add_weight(key, -1);
-            state.hand_on_freed(vec![(key.namespace, resource)], events);
+            state.hand_on_freed(vec![((key.namespace, resource), freed)], events);
             Ok(Outcome::Unclaimed)
         })
     }
@@ -208,11 +208,11 @@ impl State {
     pub(crate) fn take(&mut self, key: LeaseKey, ask: &Ask, waited: Span, cooldown: Span, events: &mut Vec<Event>) {
         let token = Token(self.revision.0);
         let resource = self.resource_or_new(key.namespace, ask);
-        let row = self.resources.get_mut(&resource).expect("it is there or was just made");
-        assert!(row.last_token < token, "tokens of {} rise strictly", ask.resource);
-        row.last_token = token;
-        row.holders.add(key.id, ask.mode);
-        self.note_idle(&resource);
+        self.change_resource(&resource, |row| {
+            assert!(row.last_token < token, "tokens of {} rise strictly", ask.resource);
+            row.last_token = token;
+            row.holders.add(key.id, ask.mode);
+        });
         self.bytes += claim_size(&ask.resource);
         let claim = HeldClaim {
             resource: resource.1,
@@ -265,10 +265,10 @@ impl State {
 
     /// Enters a waiter into the queue of one resource.
     pub(crate) fn join_queue(&mut self, resource: &ResourceKey, wait: &Wait, key: LeaseKey, ask: &Ask) {
-        let row = self.resources.get_mut(resource).expect("it is there or was just made");
-        let queue = row.queue.get_or_insert_default();
-        queue.join(wait.priority, wait.number, Waiter { lease: key.id, mode: ask.mode });
-        self.note_idle(resource);
+        self.change_resource(resource, |row| {
+            let queue = row.queue.get_or_insert_default();
+            queue.join(wait.priority, wait.number, Waiter { lease: key.id, mode: ask.mode });
+        });
     }
 
     /// Enters a wait into its lease and the index of deadlines.
@@ -333,13 +333,13 @@ impl State {
 
     /// Takes a waiter from the queue of one resource.
     pub(crate) fn leave_queue(&mut self, resource: &ResourceKey, wait: &Wait) {
-        let row = self.resources.get_mut(resource).expect("a wanted resource exists");
-        let queue = row.queue.as_mut().expect("a waiter stands in a queue");
-        queue.leave(wait.priority, wait.number);
-        if queue.is_empty() {
-            row.queue = None;
-        }
-        self.note_idle(resource);
+        self.change_resource(resource, |row| {
+            let queue = row.queue.as_mut().expect("a waiter stands in a queue");
+            queue.leave(wait.priority, wait.number);
+            if queue.is_empty() {
+                row.queue = None;
+            }
+        });
     }
 }
 

@@ -9,13 +9,31 @@ use crate::queue::{Place, Waiter};
 use crate::resource::{Resource, ResourceKey};
 use crate::{Ask, Event, LeaseKey, LeaseTime, NamespaceId, Revision, State, Token, Wait};
 
+/// How a resource stands after one of its claims ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freed {
+    /// Nobody waits for it.
+    Unwanted,
+    /// Nobody holds it, somebody waits.
+    Wanted,
+    /// Others still hold it, somebody waits.
+    Shared,
+}
+
 impl State {
     /// Hands freed resources on, in the present step. One that others still share is looked at when the command or
     /// the sweep is done, so that many holders ending together cost one look.
-    pub(crate) fn hand_on_freed(&mut self, freed: Vec<ResourceKey>, events: &mut Vec<Event>) {
-        let (shared, free): (Vec<_>, Vec<_>) =
-            freed.into_iter().partition(|key| self.resources.get(key).is_some_and(|row| row.holders.len() > 0));
-        self.revisit.extend(shared);
+    pub(crate) fn hand_on_freed(&mut self, freed: Vec<(ResourceKey, Freed)>, events: &mut Vec<Event>) {
+        let mut free = Vec::new();
+        for (key, freed) in freed {
+            match freed {
+                Freed::Unwanted => {}
+                Freed::Wanted => free.push(key),
+                Freed::Shared => {
+                    self.revisit.insert(key);
+                }
+            }
+        }
         self.hand_on(free, true, events);
     }
 
@@ -184,19 +202,21 @@ impl State {
         self.deadlines.add(until, Due::Rest(key.clone()));
     }
 
-    /// Notes whether anybody holds or wants a resource; one that nobody needs to remember goes.
-    pub(crate) fn note_idle(&mut self, key: &ResourceKey) {
-        let row = self.resources.get(key).expect("only existing resources change");
+    /// Changes a resource, and notes whether anybody holds or wants it then; one that nobody needs to remember goes.
+    pub(crate) fn change_resource<T>(&mut self, key: &ResourceKey, change: impl FnOnce(&mut Resource) -> T) -> T {
+        let row = self.resources.get_mut(key).expect("only existing resources change");
+        let result = change(row);
         let (idle, since) = (row.is_idle(), row.idle_since);
-        if idle && row.history.is_empty() {
-            self.drop_resource(key);
-        } else if idle != (since > Revision(0)) {
+        if idle != (since > Revision(0)) {
+            let forgotten = idle && row.history.is_empty();
+            row.idle_since = if idle { self.revision } else { Revision(0) };
             self.idle.remove(&(since, key.clone()));
-            let since = if idle { self.revision } else { Revision(0) };
-            if idle {
-                self.idle.insert((since, key.clone()));
+            if forgotten {
+                self.drop_resource(key);
+            } else if idle {
+                self.idle.insert((self.revision, key.clone()));
             }
-            self.resources.get_mut(key).expect("it was just found").idle_since = since;
         }
+        result
     }
 }

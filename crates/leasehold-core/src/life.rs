@@ -1,6 +1,7 @@
 //! The life of a lease after its grant: renewals, and the one road by which it ends.
 
 use crate::deadlines::Due;
+use crate::hand_on::Freed;
 use crate::lease::{Lease, claim_size};
 use crate::tombstones::Tombstone;
 use crate::{
@@ -213,8 +214,8 @@ impl State {
             self.end_entries(key, &lease, events);
             for claim in &lease.held {
                 let until = rest_until(self.now, rest, until, claim.cooldown);
-                self.end_claim(key, &lease.holder, claim, &cause, until, events);
-                freed.push((key.namespace, claim.resource.clone()));
+                let after = self.end_claim(key, &lease.holder, claim, &cause, until, events);
+                freed.push(((key.namespace, claim.resource.clone()), after));
             }
         }
         self.hand_on_freed(freed, events);
@@ -266,7 +267,7 @@ impl State {
         cause: &EndCause,
         rests_until: LeaseTime,
         events: &mut Vec<Event>,
-    ) {
+    ) -> Freed {
         let held = self.now.since(claim.since);
         let resource = (key.namespace, claim.resource.clone());
         let past = Past {
@@ -276,13 +277,20 @@ impl State {
             token: claim.token,
             what: PastFact::Ended { held, cause: cause.clone() },
         };
-        let row = self.resources.get_mut(&resource).expect("a held resource exists");
-        row.holders.remove(key.id);
-        row.remember(past, held, self.limits.history);
         self.bytes -= claim_size(&claim.resource);
         if rests_until > LeaseTime::ZERO {
             self.rest(&resource, rests_until);
         }
+        let history_max = self.limits.history;
+        let freed = self.change_resource(&resource, |row| {
+            row.holders.remove(key.id);
+            row.remember(past, held, history_max);
+            match (row.queue.is_some(), row.holders.len()) {
+                (false, _) => Freed::Unwanted,
+                (true, 0) => Freed::Wanted,
+                (true, _) => Freed::Shared,
+            }
+        });
         let fact = Fact::ClaimEnded {
             lease: key.id,
             holder: holder.clone(),
@@ -293,7 +301,7 @@ impl State {
             rests: self.until(rests_until),
         };
         self.tell(key.namespace, fact, events);
-        self.note_idle(&resource);
+        freed
     }
 }
 

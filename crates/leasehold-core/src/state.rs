@@ -181,9 +181,7 @@ impl State {
                 Due::Wait(lease, number) => self.elapse(lease, number, events),
                 Due::Rest(resource) => {
                     self.deadlines.remove(at, Due::Rest(resource.clone()));
-                    let row = self.resources.get_mut(&resource).expect("a resting resource exists");
-                    row.rests_until = LeaseTime::ZERO;
-                    self.note_idle(&resource);
+                    self.change_resource(&resource, |row| row.rests_until = LeaseTime::ZERO);
                     self.revisit.insert(resource);
                     1
                 }
