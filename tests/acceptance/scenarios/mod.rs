@@ -1,0 +1,3 @@
+//! The tests, one idea per file.
+
+mod killed;
