@@ -251,12 +251,12 @@ impl Worker {
             assert!(matches!(answer.status, 200 | 410), "{holder}: {}", answer.text);
         }
         for _ in 0..self.rng.random_range(0..4) {
-            self.pause(20, 200);
+            self.pause(5, 60);
             if !self.renew(&holder, &id) {
                 return;
             }
         }
-        if self.rng.random_bool(0.15) {
+        if self.rng.random_bool(0.06) {
             return;
         }
         self.release(&holder, &id);

@@ -286,11 +286,21 @@ impl Events {
         } else {
             return read_answer(&mut connection, sent).map(Err);
         }
+        Events::after_head(connection).map(Ok)
+    }
+
+    /// Begins to read a stream that was asked for on a bare connection.
+    pub(crate) fn from_open(mut connection: BufReader<TcpStream>) -> io::Result<Events> {
+        read_head(&mut connection)?;
+        Events::after_head(connection)
+    }
+
+    fn after_head(connection: BufReader<TcpStream>) -> io::Result<Events> {
         let socket = connection.get_ref().try_clone()?;
         socket.set_read_timeout(None)?;
         let (send, messages) = mpsc::channel();
         thread::spawn(move || read_events(connection, &send));
-        Ok(Ok(Events { socket, messages }))
+        Ok(Events { socket, messages })
     }
 
     /// The next thing within a time.

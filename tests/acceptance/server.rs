@@ -120,6 +120,12 @@ impl Server {
         (self.wait_for_end(), asked.elapsed())
     }
 
+    /// SIGINT, as by Ctrl-C; returns how the process ended.
+    pub(crate) fn interrupt(&mut self) -> ExitStatus {
+        self.signal(Signal::INT);
+        self.wait_for_end()
+    }
+
     /// SIGSTOP: all its threads stand still.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
