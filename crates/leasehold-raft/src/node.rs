@@ -199,7 +199,7 @@ impl Disk {
         let directory = Directory::open(&options.data)?;
         let group = directory.group(GROUP)?;
         let (store, cut) = LogStore::open(&group.join("log"), options.chunk_limits(), fatal)?;
-        let snapshots = Arc::new(Snapshots::open(&group.join("snapshots"), machine)?);
+        let snapshots = Arc::new(Snapshots::open(&group.join("snapshots"), options.disk_floor, machine)?);
         refuse_gap(&group, store.purged_index(), last_covered(&snapshots))?;
         Ok(Disk { directory, store, cut, snapshots })
     }
