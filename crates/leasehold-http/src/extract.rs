@@ -1,5 +1,7 @@
 //! Query strings and bodies, with a clear refusal for whatever cannot be read.
 
+use std::time::Duration;
+
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
@@ -12,6 +14,9 @@ use serde_json::error::Category;
 use crate::errors::Refusal;
 use crate::path::decoded;
 use crate::server::App;
+
+/// A caller whose body does not arrive within this time is refused: it holds a connection that others want.
+const BODY_WITHIN: Duration = Duration::from_secs(20);
 
 /// The parameters of a query string.
 #[derive(Debug)]
@@ -97,7 +102,11 @@ pub(crate) async fn read_body(headers: &HeaderMap, body: Body, limit: usize) -> 
     if declared.is_some_and(|length| length > limit as u64) {
         return Err(too_large());
     }
-    axum::body::to_bytes(body, limit).await.map_err(|error| {
+    let Ok(read) = tokio::time::timeout(BODY_WITHIN, axum::body::to_bytes(body, limit)).await else {
+        let detail = format!("the body did not arrive within {} s", BODY_WITHIN.as_secs());
+        return Err(Refusal::new(Code::Malformed, detail));
+    };
+    read.map_err(|error| {
         let error = error.into_inner();
         match error.downcast_ref::<http_body_util::LengthLimitError>() {
             Some(_) => too_large(),
