@@ -27,7 +27,7 @@ pub(crate) const EVERYTHING: &str = "/v1/ns/default/watch?since=0";
 
 /// How long a client repeats before something is wrong.
 const INSIST: Duration = Duration::from_secs(30);
-const LOCKS: [&str; 3] = ["lock/a", "lock/b", "lock/c"];
+const LOCKS: [&str; 5] = ["lock/a", "lock/b", "lock/c", "lock/d", "lock/e"];
 
 /// A grant of a lease with one claim.
 pub(crate) fn grant(holder: &str, ttl_ms: u64, resource: &str) -> Value {

@@ -65,7 +65,6 @@ pub(crate) struct Release {
 pub(crate) struct End {
     pub(crate) lease: String,
     pub(crate) cause: String,
-    pub(crate) answered: Instant,
     /// It ended at this lease time or earlier.
     pub(crate) ended_by: u64,
 }
@@ -76,7 +75,6 @@ impl End {
         End {
             lease: lease.to_owned(),
             cause: ended["cause"].as_str().unwrap_or_default().to_owned(),
-            answered: answer.answered,
             ended_by: answer.time().saturating_sub(span(&ended["ago"]).as_millis() as u64),
         }
     }

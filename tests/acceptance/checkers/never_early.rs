@@ -37,12 +37,12 @@ pub(crate) fn check(history: &History) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkers::made::{ack, at, change};
+    use crate::checkers::made::{ack, change};
     use crate::history::End;
 
     #[test]
     fn an_early_end_is_found_in_answers() {
-        let end = |ended_by| End { lease: "ann".into(), cause: "expired".into(), answered: at(0), ended_by };
+        let end = |ended_by| End { lease: "ann".into(), cause: "expired".into(), ended_by };
         let with = |end| History { acks: vec![ack("ann", 0, 1000)], ends: vec![end], ..History::default() };
         assert_eq!(check(&with(end(1001))), [""; 0]);
         assert_eq!(check(&with(end(1000))).len(), 1);

@@ -28,7 +28,7 @@ fn killed_again_and_again_under_load_it_keeps_its_promises() {
     let mut server = Server::configured("[raft]\nsnapshot_bytes = 65536\n");
     let run = Run::new(server.address, seed);
     let watcher = run.watch();
-    let mut clients: Vec<_> = (0..6).map(|number| run.contend(number)).collect();
+    let mut clients: Vec<_> = (0..10).map(|number| run.contend(number)).collect();
     clients.extend((0..2).map(|number| run.keep(number)));
     clients.extend((0..2).map(|number| run.count(number)));
 

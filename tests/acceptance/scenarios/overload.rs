@@ -1,5 +1,6 @@
 //! Overload: new work is held back before what keeps leases alive.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -61,8 +62,11 @@ fn more_connections_than_there_are_places_wait_for_one() {
     let server = Server::configured("connections = 8\n");
     let mut client = server.client();
     let id = id_of(&client.post(LEASES, &grant("ann", 60_000, "a")).expect(201));
-    // Half a request each, and then silence: they are cut after a while, and others get their places.
-    let silent: Vec<_> = (0..16).map(|_| crate::http::connect(server.address).unwrap()).collect();
+    // Nothing, or the first byte of a request, and then silence: they are cut, and others get their places.
+    let mut silent: Vec<_> = (0..16).map(|_| crate::http::connect(server.address).unwrap()).collect();
+    for socket in silent.iter_mut().step_by(2) {
+        socket.get_mut().write_all(b"P").unwrap();
+    }
     // A connection that is in use keeps its place.
     for _ in 0..5 {
         client.get(&lease(&id)).expect(200);
