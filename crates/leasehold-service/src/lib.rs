@@ -15,6 +15,7 @@
 //! | `log.rs` | the seam to replication |
 
 mod access;
+mod calls;
 mod clock;
 mod disk;
 mod failure;

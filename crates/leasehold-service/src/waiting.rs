@@ -1,7 +1,8 @@
 //! Calls that wait in a queue: kept alive while they are open, cleaned up when they break.
 //!
 //! The wait runs in a task of its own, so a caller that goes away at any moment leaves nothing behind: a claim
-//! that is still waiting leaves its queue, one that was just granted is given back.
+//! that is still waiting leaves its queue, one that was just granted is given back. Unless the caller has come back:
+//! see `calls.rs`.
 
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use leasehold_core::{
 use tokio::sync::oneshot;
 use tracing::debug;
 
+use crate::calls::Call;
 use crate::{Done, Failure, Service};
 
 /// A wait as its caller described it.
@@ -64,19 +66,25 @@ impl Service {
     }
 
     async fn wait(self, wish: Wish, command: Command, mut reply: oneshot::Sender<Result<Done, Failure>>) {
-        let queued = self.execute(&wish.caller, &wish.namespace, command).await;
+        let call = self.calls().enter(&wish.namespace, &command);
+        let only = || call.as_ref().is_none_or(Call::is_the_only_one);
+        let queued = self.carry_out(&wish.caller, &wish.namespace, command).await;
         let result = match queued {
             Ok(done) => tokio::select! {
                 result = self.until_served(&wish, done) => result,
                 () = reply.closed() => {
-                    self.give_up(&wish).await;
+                    if only() {
+                        self.give_up(&wish).await;
+                    }
                     return;
                 }
             },
             Err(failure) => Err(failure),
         };
         // The caller may have gone just now: what it got goes back.
-        if let Err(Ok(_)) = reply.send(result) {
+        if let Err(Ok(_)) = reply.send(result)
+            && only()
+        {
             self.give_up(&wish).await;
         }
     }

@@ -95,6 +95,30 @@ fn a_broken_call_leaves_the_queue_at_once() {
 }
 
 #[test]
+fn a_repeated_call_takes_the_wait_over_from_a_broken_one() {
+    let server = Server::start();
+    let mut client = server.client();
+    let first = id_of(&client.post(LEASES, &grant("first", 60_000, "a")).expect(201));
+    let body = json!({ "id": "00000000000000bb", "holder": "back", "ttl": "60s", "resource": "a" });
+    let text = body.to_string();
+    let head = format!("POST {LEASES}?wait=30s HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n");
+    let mut broken = connect(server.address).unwrap();
+    write!(broken.get_mut(), "{head}content-length: {}\r\n\r\n{text}", text.len()).unwrap();
+    queue_becomes(&mut client, "a", 1);
+    let again = wait_for(server.address, body, "30s");
+    // The repetition finds the wait of the first call; there is no outside sign of it.
+    thread::sleep(Duration::from_millis(500));
+    drop(broken);
+    thread::sleep(Duration::from_millis(500));
+    queue_becomes(&mut client, "a", 1);
+    client.delete(&lease(&first)).expect(204);
+    let granted = again.join().unwrap().expect(201);
+    thread::sleep(Duration::from_millis(500));
+    let lives = client.get(&lease("00000000000000bb")).expect(200);
+    assert_eq!(lives.token(), granted.token(), "what was acknowledged is not taken back");
+}
+
+#[test]
 fn a_broken_call_of_a_living_lease_leaves_the_queue_and_the_lease_lives() {
     let server = Server::start();
     let mut client = server.client();
