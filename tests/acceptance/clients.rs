@@ -27,6 +27,8 @@ pub(crate) const EVERYTHING: &str = "/v1/ns/default/watch?since=0";
 
 /// How long a client repeats before something is wrong.
 const INSIST: Duration = Duration::from_secs(30);
+/// How often a connection is lost before the answer, beside what the server's ends do to them.
+const LOST: f64 = 0.05;
 const LOCKS: [&str; 5] = ["lock/a", "lock/b", "lock/c", "lock/d", "lock/e"];
 
 /// A grant of a lease with one claim.
@@ -211,7 +213,11 @@ impl Worker {
 
     fn insist_with(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let began = Instant::now();
-        self.repeated = false;
+        self.repeated = self.rng.random_bool(LOST);
+        if self.repeated {
+            self.client.send_and_leave(method, path, headers, body.as_bytes());
+            self.pause(0, 10);
+        }
         loop {
             let answer: io::Result<Answer> = self.client.send(method, path, headers, body.as_bytes());
             match answer {

@@ -150,6 +150,11 @@ impl Client {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> io::Result<Answer> {
+        let bytes = self.request(method, path, headers, body);
+        self.exchange(&bytes)
+    }
+
+    fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.address);
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
@@ -158,8 +163,7 @@ impl Client {
             head.push_str(&format!("content-length: {}\r\n", body.len()));
         }
         head.push_str("\r\n");
-        let bytes = [head.as_bytes(), body].concat();
-        self.exchange(&bytes)
+        [head.as_bytes(), body].concat()
     }
 
     /// Sends bytes as they are and reads one answer.
@@ -181,6 +185,13 @@ impl Client {
             self.kept = Some((connection, Instant::now()));
         }
         Ok(answer)
+    }
+
+    /// Sends a request and closes the connection at once: the outcome is not known.
+    pub(crate) fn send_and_leave(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) {
+        if let Ok(mut connection) = connect(self.address) {
+            let _ = connection.get_mut().write_all(&self.request(method, path, headers, body));
+        }
     }
 
     /// Closes the connection.

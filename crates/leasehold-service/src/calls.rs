@@ -2,7 +2,7 @@
 //!
 //! A call that breaks gives up what it waited for. A client that lost its connection repeats the call with the same
 //! lease id, though, and what it finds is its own again: then the broken call has nothing left to give up. So a call
-//! gives up only if no other call for the same thing is open and none came after it.
+//! gives up only if no other call for the same thing was open at the same time; otherwise the lease's ttl decides.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,9 +37,9 @@ impl Calls {
         let known = all.entry(subject.clone()).or_default();
         known.latest += 1;
         known.open += 1;
-        let number = known.latest;
+        let (number, first) = (known.latest, known.open == 1);
         self.count.store(all.len(), Ordering::Release);
-        Some(Call { calls: self, subject, number })
+        Some(Call { calls: self, subject, number, first })
     }
 
     /// Notes a call that will not wait: a repetition of one that does takes over from it.
@@ -75,13 +75,15 @@ pub(crate) struct Call<'a> {
     calls: &'a Calls,
     subject: Subject,
     number: u64,
+    /// Nobody else was there when it came.
+    first: bool,
 }
 
 impl Call<'_> {
-    /// Tells whether nobody else asks for the same thing.
+    /// Tells whether nobody else asked for the same thing while it was open.
     pub(crate) fn is_the_only_one(&self) -> bool {
         let known = self.calls.known.lock();
-        known.get(&self.subject).is_none_or(|known| known.open == 1 && known.latest == self.number)
+        self.first && known.get(&self.subject).is_none_or(|known| known.latest == self.number)
     }
 }
 
@@ -120,6 +122,9 @@ mod tests {
         assert!(!first.is_the_only_one() && !second.is_the_only_one());
         drop(second);
         assert!(!first.is_the_only_one(), "the other one may have been answered");
+        let third = calls.enter(&here, &claim("x")).unwrap();
+        drop(first);
+        assert!(!third.is_the_only_one(), "so may the one before");
     }
 
     #[test]

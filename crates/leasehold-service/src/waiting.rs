@@ -1,8 +1,9 @@
 //! Calls that wait in a queue: kept alive while they are open, cleaned up when they break.
 //!
 //! The wait runs in a task of its own, so a caller that goes away at any moment leaves nothing behind: a claim
-//! that is still waiting leaves its queue, one that was just granted is given back. Unless the caller has come back:
-//! see `calls.rs`.
+//! that is still waiting leaves its queue, one that was granted after a wait is given back. Unless the caller has come
+//! back: see `calls.rs`. A call that did not have to wait gives nothing back: it may be a late copy of one that was
+//! answered, and its client holds what it found.
 
 use std::time::Duration;
 
@@ -69,9 +70,10 @@ impl Service {
         let call = self.calls().enter(&wish.namespace, &command);
         let only = || call.as_ref().is_none_or(Call::is_the_only_one);
         let queued = self.carry_out(&wish.caller, &wish.namespace, command).await;
-        let result = match queued {
-            Ok(done) => tokio::select! {
-                result = self.until_served(&wish, done) => result,
+        let waits = queued.as_ref().ok().and_then(|done| waits_for(&done.outcome, &wish));
+        let result = match (queued, waits) {
+            (Ok(_), Some(number)) => tokio::select! {
+                result = self.until_served(&wish, number) => result,
                 () = reply.closed() => {
                     if only() {
                         self.give_up(&wish).await;
@@ -79,18 +81,18 @@ impl Service {
                     return;
                 }
             },
-            Err(failure) => Err(failure),
+            (at_once, _) => at_once,
         };
-        // The caller may have gone just now: what it got goes back.
+        // The caller may have gone just now: what it waited for goes back.
         if let Err(Ok(_)) = reply.send(result)
+            && waits.is_some()
             && only()
         {
             self.give_up(&wish).await;
         }
     }
 
-    async fn until_served(&self, wish: &Wish, queued: Done) -> Result<Done, Failure> {
-        let Some(number) = waits_for(&queued.outcome, wish) else { return Ok(queued) };
+    async fn until_served(&self, wish: &Wish, number: Revision) -> Result<Done, Failure> {
         let mut position = 0;
         let parked = self.replica().parking.listen(&wish.namespace, wish.lease);
         loop {

@@ -119,6 +119,24 @@ fn a_repeated_call_takes_the_wait_over_from_a_broken_one() {
 }
 
 #[test]
+fn a_late_copy_of_an_answered_call_takes_nothing_away() {
+    let server = Server::start();
+    let mut client = server.client();
+    let body = json!({ "id": "00000000000000cc", "holder": "ann", "ttl": "60s", "resource": "a" });
+    let granted = client.post(&format!("{LEASES}?wait=30s"), &body).expect(201);
+    let text = body.to_string();
+    let head = format!("POST {LEASES}?wait=30s HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n");
+    // Copies that the network held back, from connections that their client has long closed.
+    for _ in 0..20 {
+        let mut late = connect(server.address).unwrap();
+        write!(late.get_mut(), "{head}content-length: {}\r\n\r\n{text}", text.len()).unwrap();
+    }
+    thread::sleep(Duration::from_secs(1));
+    let lives = client.get(&lease("00000000000000cc")).expect(200);
+    assert_eq!(lives.token(), granted.token(), "what was acknowledged is not taken back");
+}
+
+#[test]
 fn a_broken_call_of_a_living_lease_leaves_the_queue_and_the_lease_lives() {
     let server = Server::start();
     let mut client = server.client();
