@@ -235,7 +235,7 @@ impl Worker {
         let holder = format!("{}-{turn}", self.name);
         let id = random_id(&mut self.rng);
         let resource = LOCKS[self.rng.random_range(0..LOCKS.len())];
-        let ttl = self.rng.random_range(1500..4000);
+        let ttl = self.rng.random_range(700..1800);
         let body = json!({ "id": id, "holder": holder, "ttl": ttl, "resource": resource });
         let waits = self.rng.random_bool(0.7);
         let path = if waits { format!("{LEASES}?wait=3s") } else { LEASES.to_owned() };
@@ -262,7 +262,7 @@ impl Worker {
                 return;
             }
         }
-        if self.rng.random_bool(0.06) {
+        if self.rng.random_bool(0.03) {
             return;
         }
         self.release(&holder, &id);

@@ -131,6 +131,8 @@ impl Change {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Event {
     pub(crate) kind: String,
+    /// The wall time of its log entry: the same for all events of one.
+    pub(crate) at: String,
     /// The digest of the lease: the one it is about, or the one an entry is bound to.
     pub(crate) lease: String,
     pub(crate) holder: String,
@@ -151,6 +153,7 @@ impl Event {
         let number = |name: &str| json[name].as_u64().unwrap_or_default();
         Event {
             kind: text("type"),
+            at: text("at"),
             lease: text("lease"),
             holder: text("holder"),
             resource: text("resource"),

@@ -1,6 +1,9 @@
-//! Promise 8: waiters are served in commit order, nobody goes past them, and nobody is left waiting for what is free.
+//! Promise 8: waiters are served in commit order, dead ones are skipped, nobody goes past the living, and nobody is left
+//! waiting for what is free.
 //!
-//! The scenarios that it judges ask for exclusive claims of one resource each, with equal priority.
+//! A waiter that is passed over must have been dead: the same log entry that passed it takes it out of the queue, because
+//! its time or its patience was over. The scenarios that it judges ask for exclusive claims of one resource each, with
+//! equal priority.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +13,8 @@ use crate::history::{Event, History};
 struct Queue<'a> {
     waiters: Vec<&'a str>,
     holder: Option<&'a str>,
+    /// Those that somebody got past, and at which entry.
+    passed: BTreeMap<&'a str, &'a str>,
 }
 
 pub(crate) fn check(history: &History) -> Vec<String> {
@@ -19,49 +24,56 @@ pub(crate) fn check(history: &History) -> Vec<String> {
         let mut touched = Vec::new();
         for event in change.events.iter().filter(|event| !event.resource.is_empty()) {
             let queue = queues.entry(&event.resource).or_default();
-            found.extend(take(queue, event).map(|text| format!("fifo: {text} at revision {}", change.revision)));
+            found.extend(queue.take(event).map(|text| format!("fifo: {text} at revision {}", change.revision)));
             touched.push(event.resource.as_str());
         }
         for resource in touched {
             let queue = &queues[resource];
-            if let (None, Some(first)) = (queue.holder, queue.waiters.first()) {
+            let living = queue.waiters.iter().find(|waiter| !queue.passed.contains_key(*waiter));
+            if let (None, Some(first)) = (queue.holder, living) {
                 let revision = change.revision;
                 found.push(format!("fifo: {resource} is free at revision {revision} while {first} waits"));
             }
         }
     }
+    for (resource, queue) in queues {
+        found.extend(queue.passed.keys().map(|waiter| format!("fifo: {waiter} was passed over for {resource}")));
+    }
     found
 }
 
-fn take<'a>(queue: &mut Queue<'a>, event: &'a Event) -> Option<String> {
-    let lease = event.lease.as_str();
-    match event.kind.as_str() {
-        "queued" => {
-            queue.waiters.push(lease);
-            let place = queue.waiters.len() as u64;
-            (place != event.position).then(|| {
-                format!("{lease} came as number {place} for {} and got place {}", event.resource, event.position)
-            })
-        }
-        "unqueued" => {
-            queue.waiters.retain(|waiter| *waiter != lease);
-            None
-        }
-        "claim_granted" => {
-            let before = queue.holder.replace(lease);
-            let first = queue.waiters.first().copied();
-            queue.waiters.retain(|waiter| *waiter != lease);
-            match (before, first) {
-                (Some(holder), _) => Some(format!("{lease} got {} while {holder} held it", event.resource)),
-                (None, Some(first)) if first != lease => Some(format!("{lease} got {} before {first}", event.resource)),
-                (None, _) => None,
+impl<'a> Queue<'a> {
+    fn take(&mut self, event: &'a Event) -> Option<String> {
+        let (lease, resource) = (event.lease.as_str(), &event.resource);
+        match event.kind.as_str() {
+            "queued" => {
+                self.waiters.push(lease);
+                let place = self.waiters.len() as u64;
+                let given = event.position;
+                (place != given).then(|| format!("{lease} came as number {place} for {resource} and got place {given}"))
             }
+            "unqueued" => {
+                self.waiters.retain(|waiter| *waiter != lease);
+                let passed = self.passed.remove(lease)?;
+                let was_dead = matches!(event.cause.as_str(), "expired" | "wait_elapsed") && passed == event.at;
+                (!was_dead).then(|| format!("{lease} lived when it was passed over for {resource}"))
+            }
+            "claim_granted" => {
+                let before = self.holder.replace(lease);
+                let place = self.waiters.iter().position(|waiter| *waiter == lease).unwrap_or(self.waiters.len());
+                self.passed.extend(self.waiters[..place].iter().map(|waiter| (*waiter, event.at.as_str())));
+                self.waiters.retain(|waiter| *waiter != lease);
+                if self.passed.remove(lease).is_some() {
+                    return Some(format!("{lease} got {resource} after it had been passed over"));
+                }
+                before.map(|holder| format!("{lease} got {resource} while {holder} held it"))
+            }
+            "claim_ended" => {
+                let holder = self.holder.take();
+                (holder != Some(lease)).then(|| format!("{lease} lost {resource} that it did not hold"))
+            }
+            _ => None,
         }
-        "claim_ended" => {
-            let holder = queue.holder.take();
-            (holder != Some(lease)).then(|| format!("{lease} lost {} that it did not hold", event.resource))
-        }
-        _ => None,
     }
 }
 
@@ -90,8 +102,22 @@ mod tests {
     }
 
     #[test]
+    fn only_the_dead_are_passed_over() {
+        let passed = ["claim_ended lease=~1 resource=a at=9", "claim_granted lease=~3 resource=a at=9"];
+        let then = |event: &str| with(&[passed[0], passed[1], event]).len();
+        assert_eq!(then("unqueued lease=~2 resource=a at=9 cause=expired"), 0);
+        assert_eq!(then("unqueued lease=~2 resource=a at=10 cause=expired"), 1, "it lived then");
+        assert_eq!(then("unqueued lease=~2 resource=a at=9 cause=released"), 1);
+        assert_eq!(then("queued lease=~4 resource=a position=2 at=9"), 1, "it still waits");
+    }
+
+    #[test]
     fn nobody_goes_past_the_queue_or_is_left_in_it() {
-        assert_eq!(with(&["claim_ended lease=~1 resource=a", "claim_granted lease=~9 resource=a"]).len(), 1);
+        assert_eq!(
+            with(&["claim_ended lease=~1 resource=a", "claim_granted lease=~9 resource=a"]).len(),
+            2,
+            "both were passed over"
+        );
         assert_eq!(with(&["claim_ended lease=~1 resource=a"]).len(), 1, "a gap");
         assert_eq!(with(&["claim_granted lease=~2 resource=a"]).len(), 1, "it was not free");
         assert_eq!(with(&["queued lease=~4 resource=a position=1"]).len(), 1, "a wrong place");

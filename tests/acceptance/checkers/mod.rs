@@ -67,6 +67,7 @@ pub(crate) mod made {
         for (name, value) in words.map(|word| word.split_once('=').unwrap()) {
             let number = || value.parse().unwrap();
             match name {
+                "at" => event.at = value.to_owned(),
                 "lease" => event.lease = value.to_owned(),
                 "holder" => event.holder = value.to_owned(),
                 "resource" => event.resource = value.to_owned(),
