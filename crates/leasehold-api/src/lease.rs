@@ -39,6 +39,9 @@ pub struct RevokeRequest {
     /// Whether its resources go on at once, although the holder may still believe that it holds them.
     #[serde(default)]
     pub now: bool,
+    /// A resource that the lease holds or waits for: with it, the digest of the lease is enough to name it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
 }
 
 /// A lease as it is.

@@ -1,10 +1,47 @@
-//! Serve only, until the command line arrives.
-fn main() -> std::process::ExitCode {
-    let arg = |n: &str| std::env::args().skip_while(|a| a != n).nth(1);
-    leasehold_server::run(leasehold_server::Flags {
-        listen: arg("--listen"),
-        data: arg("--data").map(Into::into),
-        config: arg("--config").map(Into::into),
-        insecure: false,
-    })
+//! The binary `lease`: the server and every client command.
+//!
+//! Data goes to stdout, messages to stderr, and the exit code tells scripts what happened. Each group of
+//! commands has its file in `command/`; what people read is made in `render/`, from the answers alone.
+
+mod args;
+mod command;
+mod context;
+mod failure;
+mod output;
+mod render;
+mod settings;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Cli, Command};
+use crate::context::Context;
+use crate::failure::Failure;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Serve(args) => return command::serve::run(args),
+        Command::Client(command) => {
+            Context::new(&cli.globals).and_then(|context| block_on(command::run(command, context)))
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.tell(),
+    }
+}
+
+/// Runs a client command; one thread is enough for it.
+fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(work);
+    // A name that is still being looked up must not delay the exit.
+    runtime.shutdown_background();
+    done
 }

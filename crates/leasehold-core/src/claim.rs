@@ -1,5 +1,7 @@
 //! Claims of a lease: asked for, waited for, taken, given back.
 
+use std::collections::BTreeSet;
+
 use crate::deadlines::Due;
 use crate::lease::{Lease, claim_size};
 use crate::queue::Waiter;
@@ -9,15 +11,23 @@ use crate::{
     Once, Outcome, Patience, Receipt, Rejection, Revision, Span, State, Token, Unclaim, Wait,
 };
 
+impl Asks {
+    /// Puts the resources in order: a repetition may name them in another, and a lease keeps them by name.
+    pub(crate) fn sort(&mut self) {
+        self.claims.sort_by(|a, b| a.resource.cmp(&b.resource));
+    }
+}
+
 impl State {
     /// Asks for more resources on a living lease: all or none.
     pub(crate) fn claim(
         &mut self,
         caller: &Caller,
         namespace: &Namespace,
-        claim: Claim,
+        mut claim: Claim,
         events: &mut Vec<Event>,
     ) -> Answer {
+        claim.asks.sort();
         let key = self.own_lease(caller, namespace, claim.lease, events)?;
         self.once(key, claim.once, |state| {
             if claim.asks.claims.is_empty() {
@@ -53,13 +63,14 @@ impl State {
                 let current = Some(held.token);
                 return Err(Box::new(Rejection::StaleToken { resource, given: token, current }));
             }
+            state.settle_resource(&(key.namespace, resource.clone()), events);
             state.step();
             let revision = state.revision;
             let lease = state.leases.get_mut(&key).expect("it was just found");
             let held = lease.remove_held(&resource).expect("it was just found");
             lease.changed = revision;
-            let lease = lease.clone();
-            state.end_claim(key, &lease, &held, &EndCause::Released, LeaseTime::ZERO, events);
+            let holder = lease.holder.clone();
+            state.end_claim(key, &holder, &held, &EndCause::Released, LeaseTime::ZERO, events);
             state.add_weight(key, -1);
             state.hand_on_freed(vec![(key.namespace, resource)], events);
             Ok(Outcome::Unclaimed)
@@ -76,16 +87,24 @@ impl State {
     ) -> Answer {
         let key = self.own_lease(caller, namespace, leave.lease, events)?;
         let lease = self.leases.get(&key).expect("it was just found");
-        let Some(wait) = lease.wait(leave.wait) else {
+        if lease.wait(leave.wait).is_none() {
             return Err(Box::new(Rejection::UnknownWait));
-        };
-        if wait.born {
-            self.end(key, EndCause::Left, events);
+        }
+        self.end_wait(key, leave.wait, EndCause::Left, events);
+        Ok(Outcome::Left)
+    }
+
+    /// Ends a wait, and with it a lease that was granted for it. One that carries more than the wait lives on: its
+    /// holder was promised that time and gave nothing back.
+    pub(crate) fn end_wait(&mut self, key: LeaseKey, number: Revision, cause: EndCause, events: &mut Vec<Event>) {
+        let lease = self.leases.get(&key).expect("a wait belongs to a living lease");
+        let wait = lease.wait(number).expect("only present waits end");
+        if wait.born && lease.weight as usize == 1 + wait.asks.len() {
+            self.end(key, cause, events);
         } else {
             self.step();
-            self.drop_wait(key, leave.wait, EndCause::Left, events);
+            self.drop_wait(key, number, cause, events);
         }
-        Ok(Outcome::Left)
     }
 
     /// Carries out a command on a lease once, however often it arrives.
@@ -158,12 +177,14 @@ impl State {
         if row.map_or(0, Lease::claims) + asks.claims.len() > self.limits.claims_per_lease as usize {
             return Err(Rejection::limit(Bound::ClaimsOfLease, self.limits.claims_per_lease));
         }
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let waits = row.map_or(&[][..], Lease::waits);
+        let awaited: BTreeSet<_> = waits.iter().flat_map(|wait| &wait.asks).map(|ask| &ask.resource).collect();
         for Ask { resource, .. } in &asks.claims {
             if !seen.insert(resource) {
                 return Err(Box::new(Rejection::AskedTwice { resource: resource.clone() }));
             }
-            if row.is_some_and(|row| row.claims_resource(resource)) {
+            if awaited.contains(resource) || row.is_some_and(|row| row.held_claim(resource).is_some()) {
                 return Err(Box::new(Rejection::AlreadyClaimed { resource: resource.clone() }));
             }
         }
@@ -226,21 +247,28 @@ impl State {
         for ask in &wait.asks {
             let resource = self.resource_or_new(key.namespace, ask);
             let holder = self.leases.get(&key).expect("only living leases wait").holder.clone();
-            let position = self.join_queue(&resource, &wait, key, ask);
+            self.join_queue(&resource, &wait, key, ask);
+            let queue = self.resources.get(&resource).and_then(|row| row.queue.as_ref());
+            let position = queue.expect("it was just joined").position(wait.priority, wait.number);
             let fact = Fact::Queued { lease: key.id, holder, resource: ask.resource.clone(), mode: ask.mode, position };
             self.tell(key.namespace, fact, events);
         }
         self.insert_wait(key, wait);
+        self.note_change(key);
     }
 
-    /// Enters a waiter into the queue of one resource; tells its position.
-    pub(crate) fn join_queue(&mut self, resource: &ResourceKey, wait: &Wait, key: LeaseKey, ask: &Ask) -> u32 {
+    /// Notes that what a lease carries changes in the present step.
+    fn note_change(&mut self, key: LeaseKey) {
+        let revision = self.revision;
+        self.leases.get_mut(&key).expect("only living leases change").changed = revision;
+    }
+
+    /// Enters a waiter into the queue of one resource.
+    pub(crate) fn join_queue(&mut self, resource: &ResourceKey, wait: &Wait, key: LeaseKey, ask: &Ask) {
         let row = self.resources.get_mut(resource).expect("it is there or was just made");
         let queue = row.queue.get_or_insert_default();
         queue.join(wait.priority, wait.number, Waiter { lease: key.id, mode: ask.mode });
-        let position = queue.position(wait.priority, wait.number);
         self.note_idle(resource);
-        position
     }
 
     /// Enters a wait into its lease and the index of deadlines.
@@ -257,6 +285,7 @@ impl State {
         let wait = self.remove_wait(key, number);
         let holder = self.leases.get(&key).expect("the wait's lease lives").holder.clone();
         self.add_weight(key, -(wait.asks.len() as i64));
+        self.note_change(key);
         self.leave_queues(key, &wait, events, &holder, &cause);
     }
 
@@ -264,7 +293,7 @@ impl State {
     pub(crate) fn remove_wait(&mut self, key: LeaseKey, number: Revision) -> Wait {
         let lease = self.leases.get_mut(&key).expect("the wait's lease lives");
         let waits = &mut lease.more_mut().waits;
-        let at = waits.iter().position(|wait| wait.number == number).expect("the wait was just found");
+        let at = waits.binary_search_by_key(&number, |wait| wait.number).expect("the wait was just found");
         let wait = waits.remove(at);
         self.unindex_wait(key, &wait);
         wait

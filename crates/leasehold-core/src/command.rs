@@ -222,7 +222,7 @@ pub struct Unclaim {
     pub token: Token,
 }
 
-/// Leaves the queues a wait stands in. A lease that was granted for that wait ends with it.
+/// Leaves the queues a wait stands in. A lease that was granted for that wait and carries nothing else ends with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leave {
     /// Of which lease.

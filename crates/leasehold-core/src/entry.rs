@@ -1,6 +1,6 @@
 //! Entries: keys with values and versions, bound to a lease or not, written all in one revision.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops;
 use std::sync::Arc;
 
@@ -53,6 +53,32 @@ pub(crate) fn entry_size(key: &Key, value: &[u8]) -> u64 {
     (key.as_bytes().len() + value.len()) as u64
 }
 
+/// What the puts of one write need.
+#[derive(Default)]
+struct Room {
+    /// How many keys are new.
+    keys: usize,
+    /// How many bytes the new values have, with their keys.
+    bytes: u64,
+    /// How many bytes the values they replace have, with their keys.
+    freed: u64,
+    /// How many entries become bound to each lease.
+    bound: BTreeMap<LeaseKey, usize>,
+}
+
+impl Room {
+    fn add(&mut self, key: &Key, value: Option<&[u8]>, old: Option<&Entry>, lease: Option<LeaseKey>) {
+        self.keys += usize::from(old.is_none());
+        if let Some(value) = value {
+            self.bytes += entry_size(key, value);
+            self.freed += old.map_or(0, |old| entry_size(key, &old.value));
+        }
+        if let Some(lease) = lease.filter(|lease| old.and_then(|old| old.lease) != Some(lease.id)) {
+            *self.bound.entry(lease).or_default() += 1;
+        }
+    }
+}
+
 /// Roughly how many bytes the tables need for an entry beyond its key and value.
 const ENTRY_OVERHEAD: u64 = 160;
 
@@ -79,10 +105,11 @@ impl State {
         if [write.compares.len(), write.then.len(), write.otherwise.len()].iter().any(|n| *n > ops_max) {
             return Err(Rejection::limit(Bound::WriteOps, self.limits.write_ops));
         }
+        self.check_ranges(namespace, &write)?;
         self.settle_entries(namespace, &write, events);
         let succeeded = write.compares.iter().all(|compare| self.holds(namespace, compare));
         let ops = if succeeded { write.then } else { write.otherwise };
-        self.check_ops(caller, namespace, &ops, events)?;
+        self.check_puts(caller, namespace, &ops, events)?;
         if self.changes_something(namespace, &ops) {
             self.step();
         }
@@ -90,20 +117,27 @@ impl State {
         Ok(Outcome::Written(Box::new(Written { succeeded, revision: self.revision, results })))
     }
 
+    /// Refuses a write whose ranges cover too many entries, whichever way it would go.
+    fn check_ranges(&self, namespace: &Namespace, write: &Write) -> Result<(), Box<Rejection>> {
+        let Some(number) = self.namespaces.number(namespace) else { return Ok(()) };
+        let max = self.limits.range_entries as usize;
+        let covered = ranges(write).flat_map(|range| self.in_range(number, range)).take(max + 1).count();
+        if covered > max {
+            return Err(Rejection::limit(Bound::RangeEntries, self.limits.range_entries));
+        }
+        Ok(())
+    }
+
     /// Ends the leases whose time is over and whose entries the write touches.
     fn settle_entries(&mut self, namespace: &Namespace, write: &Write, events: &mut Vec<Event>) {
         let Some(number) = self.namespaces.number(namespace).filter(|_| self.has_backlog()) else { return };
-        let compared = write.compares.iter().map(|compare| compare.range.clone());
-        let ops = write.then.iter().chain(&write.otherwise).map(|op| match op {
-            WriteOp::Put { key, .. } => KeyRange::One(key.clone()),
-            WriteOp::Delete { range } | WriteOp::Read { range, .. } => range.clone(),
+        let put = write.then.iter().chain(&write.otherwise).filter_map(|op| match op {
+            WriteOp::Put { key, .. } => self.entries.get(&(number, key.clone())),
+            WriteOp::Delete { .. } | WriteOp::Read { .. } => None,
         });
-        let ranges: Vec<KeyRange> = compared.chain(ops).collect();
-        let bound: BTreeSet<LeaseKey> = ranges
-            .iter()
-            .flat_map(|range| self.in_range(number, range))
-            .filter_map(|(_, entry)| entry.lease.map(|id| LeaseKey { namespace: number, id }))
-            .collect();
+        let covered = ranges(write).flat_map(|range| self.in_range(number, range)).map(|(_, entry)| entry);
+        let bound: BTreeSet<LeaseKey> =
+            put.chain(covered).filter_map(|entry| entry.lease.map(|id| LeaseKey { namespace: number, id })).collect();
         for lease in bound {
             self.settle_lease(lease, events);
         }
@@ -131,29 +165,6 @@ impl State {
         entries.all(|(_, entry)| holds_for(compare, Some(entry)))
     }
 
-    fn check_ops(
-        &mut self,
-        caller: &Caller,
-        namespace: &Namespace,
-        ops: &[WriteOp],
-        events: &mut Vec<Event>,
-    ) -> Result<(), Box<Rejection>> {
-        self.check_puts(caller, namespace, ops, events)?;
-        let Some(number) = self.namespaces.number(namespace) else { return Ok(()) };
-        let touched: usize = ops
-            .iter()
-            .map(|op| match op {
-                WriteOp::Put { .. } => 0,
-                WriteOp::Delete { range } => self.in_range(number, range).count(),
-                WriteOp::Read { range, limit } => self.in_range(number, range).take(*limit as usize).count(),
-            })
-            .sum();
-        if touched > self.limits.range_entries as usize {
-            return Err(Rejection::limit(Bound::RangeEntries, self.limits.range_entries));
-        }
-        Ok(())
-    }
-
     fn check_puts(
         &mut self,
         caller: &Caller,
@@ -161,45 +172,51 @@ impl State {
         ops: &[WriteOp],
         events: &mut Vec<Event>,
     ) -> Result<(), Box<Rejection>> {
-        let mut keys = BTreeSet::new();
-        let (mut bytes, mut bound) = (0, std::collections::BTreeMap::<LeaseKey, usize>::new());
+        let (mut keys, mut room) = (BTreeSet::new(), Room::default());
         for op in ops {
             let WriteOp::Put { key, value, binding } = op else { continue };
             let deleted = ops.iter().any(|op| matches!(op, WriteOp::Delete { range } if range.contains(key)));
             if deleted || !keys.insert(key) {
                 return Err(Box::new(Rejection::KeyWrittenTwice { key: key.clone() }));
             }
-            let length = value.as_ref().map_or(0, |value| value.len());
-            if length > self.limits.value_bytes as usize {
+            if value.as_ref().is_some_and(|value| value.len() > self.limits.value_bytes as usize) {
                 return Err(Rejection::limit(Bound::ValueBytes, self.limits.value_bytes));
             }
-            bytes += key.as_bytes().len() as u64 + length as u64;
-            if (value.is_none() || *binding == Binding::Keep) && self.entry(namespace, key).is_none() {
+            let lease = match binding {
+                Binding::To(id) => Some(self.own_lease(caller, namespace, *id, events)?),
+                Binding::None | Binding::Keep => None,
+            };
+            let number = self.namespaces.number(namespace);
+            let old = number.and_then(|number| self.entries.get(&(number, key.clone())));
+            if (value.is_none() || *binding == Binding::Keep) && old.is_none() {
                 return Err(Box::new(Rejection::UnknownEntry { key: key.clone() }));
             }
-            if let Binding::To(id) = binding {
-                *bound.entry(self.own_lease(caller, namespace, *id, events)?).or_default() += 1;
-            }
+            room.add(key, value.as_deref(), old, lease);
         }
-        for (lease, more) in bound {
+        if keys.is_empty() { Ok(()) } else { self.check_room(namespace, room) }
+    }
+
+    /// Refuses puts for which there is no room; what they replace makes room.
+    fn check_room(&self, namespace: &Namespace, room: Room) -> Result<(), Box<Rejection>> {
+        let mut trees = BTreeMap::<LeaseKey, usize>::new();
+        for (lease, more) in room.bound {
             let entries = self.leases.get(&lease).map_or(0, Lease::entries);
             if entries + more > self.limits.entries_per_lease as usize {
                 return Err(Rejection::limit(Bound::EntriesOfLease, self.limits.entries_per_lease));
             }
-            self.check_weight(lease, more)?;
+            *trees.entry(self.ancestors(lease).last().unwrap_or(lease)).or_default() += more;
         }
-        if keys.is_empty() { Ok(()) } else { self.check_entry_room(namespace, keys.len(), bytes) }
-    }
-
-    fn check_entry_room(&self, namespace: &Namespace, more: usize, bytes: u64) -> Result<(), Box<Rejection>> {
+        for (root, more) in trees {
+            self.check_weight(root, more)?;
+        }
         self.namespaces.check_room(namespace, &self.limits)?;
-        self.check_bytes(bytes + more as u64 * ENTRY_OVERHEAD)?;
-        let Some(number) = self.namespaces.number(namespace) else { return Ok(()) };
-        let usage = self.namespaces.usage(number);
-        if usage.entries as usize + more > self.limits.entries as usize {
+        self.check_bytes(room.bytes.saturating_sub(room.freed) + room.keys as u64 * ENTRY_OVERHEAD)?;
+        let usage = self.namespaces.number(namespace).map(|number| self.namespaces.usage(number));
+        let (entries, bytes) = usage.map_or((0, 0), |usage| (usage.entries as usize, usage.entry_bytes));
+        if room.keys > 0 && entries + room.keys > self.limits.entries as usize {
             return Err(Rejection::limit(Bound::Entries, self.limits.entries));
         }
-        if usage.entry_bytes + bytes > self.limits.entry_bytes {
+        if room.bytes > room.freed && bytes + room.bytes - room.freed > self.limits.entry_bytes {
             return Err(Rejection::limit(Bound::EntryBytes, self.limits.entry_bytes));
         }
         Ok(())
@@ -323,6 +340,15 @@ impl State {
             self.delete((key.namespace, entry.clone()), Some(key.id), events);
         }
     }
+}
+
+/// The ranges that a write reads, compares or deletes.
+fn ranges(write: &Write) -> impl Iterator<Item = &KeyRange> {
+    let steps = write.then.iter().chain(&write.otherwise).filter_map(|op| match op {
+        WriteOp::Put { .. } => None,
+        WriteOp::Delete { range } | WriteOp::Read { range, .. } => Some(range),
+    });
+    write.compares.iter().map(|compare| &compare.range).chain(steps)
 }
 
 pub(crate) fn entry_view(key: &Key, entry: &Entry) -> EntryView {

@@ -12,9 +12,10 @@ impl State {
         &mut self,
         caller: &Caller,
         namespace: &Namespace,
-        grant: Grant,
+        mut grant: Grant,
         events: &mut Vec<Event>,
     ) -> Answer {
+        grant.asks.sort();
         if let Some(answer) = self.repeated_grant(caller, namespace, &grant, events) {
             return answer;
         }
@@ -112,7 +113,7 @@ impl State {
 
     /// Refuses what would take the whole state beyond its size.
     pub(crate) fn check_bytes(&self, more: u64) -> Result<(), Box<Rejection>> {
-        if self.bytes.saturating_add(more) > self.limits.state_bytes {
+        if more > 0 && self.bytes.saturating_add(more) > self.limits.state_bytes {
             return Err(Rejection::limit(Bound::StateBytes, self.limits.state_bytes));
         }
         Ok(())
@@ -141,6 +142,7 @@ impl State {
             deadline: grant.ttl.deadline(self.now),
             granted: self.now,
             granted_wall: self.wall,
+            granted_at: self.revision,
             renewed: self.now,
             class: grant.class,
             parent: grant.parent,
@@ -164,6 +166,7 @@ impl State {
         *usage.by_identity.entry(lease.identity.clone()).or_default() += 1;
         self.bytes += lease.size();
         self.deadlines.add(lease.deadline, crate::deadlines::Due::Lease(key));
+        self.by_grant.insert((key.namespace, lease.granted_at, key.id));
         let (parent, weight) = (lease.parent, lease.weight);
         self.leases.insert(key, lease);
         if let Some(id) = parent {

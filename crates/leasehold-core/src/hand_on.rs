@@ -7,7 +7,7 @@
 use crate::deadlines::Due;
 use crate::queue::{Place, Waiter};
 use crate::resource::{Resource, ResourceKey};
-use crate::{Ask, Event, LeaseKey, LeaseTime, NamespaceId, Revision, State, Token};
+use crate::{Ask, Event, LeaseKey, LeaseTime, NamespaceId, Revision, State, Token, Wait};
 
 impl State {
     /// Hands freed resources on, in the present step. One that others still share is looked at when the command or
@@ -46,21 +46,39 @@ impl State {
     }
 
     /// The first waiter of a resource, if it can have all it asked for now.
-    pub(crate) fn next_served(&self, resource: &ResourceKey) -> Option<(LeaseKey, Revision)> {
-        let row = self.resources.get(resource)?;
-        if row.rests(self.now) {
-            return None;
+    fn next_served(&mut self, resource: &ResourceKey) -> Option<(LeaseKey, Revision)> {
+        let (lease, wait) = self.first_in_line(resource)?;
+        let number = wait.number;
+        // What it lacked last is asked first: one wait for very many resources is looked at for each of them.
+        let from = self.lacking.get(&(lease, number)).copied().unwrap_or(0);
+        match self.lacks(lease, wait, from) {
+            None => Some((lease, number)),
+            Some(at) => {
+                self.lacking.insert((lease, number), at);
+                None
+            }
         }
+    }
+
+    /// The first waiter of a resource that does not rest.
+    pub(crate) fn first_in_line(&self, resource: &ResourceKey) -> Option<(LeaseKey, &Wait)> {
+        let row = self.resources.get(resource).filter(|row| !row.rests(self.now))?;
         let (place, waiter) = self.first_living(resource.0, row)?;
         let lease = LeaseKey { namespace: resource.0, id: waiter.lease };
-        let wait = self.leases.get(&lease)?.wait(place.1)?;
+        Some((lease, self.leases.get(&lease)?.wait(place.1)?))
+    }
+
+    /// Which of the resources it asked for, from the one numbered `from` on and around, a wait cannot have now.
+    pub(crate) fn lacks(&self, lease: LeaseKey, wait: &Wait, from: usize) -> Option<usize> {
         let ready = |ask: &Ask| {
-            let key = (resource.0, ask.resource.clone());
+            let key = (lease.namespace, ask.resource.clone());
             let row = self.resources.get(&key).expect("a wanted resource exists");
-            let first = self.first_living(resource.0, row).map(|(place, _)| place.1);
+            let first = self.first_living(lease.namespace, row).map(|(place, _)| place.1);
             first == Some(wait.number) && self.is_free(row, ask)
         };
-        wait.asks.iter().all(ready).then_some((lease, wait.number))
+        let (before, after) = wait.asks.split_at(from);
+        let at = after.iter().chain(before).position(|ask| !ready(ask))?;
+        Some((from + at) % wait.asks.len())
     }
 
     fn is_free(&self, row: &Resource, ask: &Ask) -> bool {
@@ -69,12 +87,15 @@ impl State {
 
     /// The first waiter whose time is not over.
     fn first_living(&self, namespace: NamespaceId, row: &Resource) -> Option<(Place, Waiter)> {
-        row.queue.as_ref()?.iter().find(|(place, waiter)| {
-            let lease = LeaseKey { namespace, id: waiter.lease };
-            let row = self.leases.get(&lease).expect("a waiter is a living lease");
-            let wait = row.wait(place.1).expect("a place belongs to a wait");
-            !wait.deadline.is_due(self.now) && !self.is_due(lease)
-        })
+        row.queue.as_ref()?.iter().find(|(place, waiter)| self.is_living(namespace, *place, *waiter))
+    }
+
+    /// Tells whether neither the patience of a waiter nor its lease is over.
+    fn is_living(&self, namespace: NamespaceId, place: Place, waiter: Waiter) -> bool {
+        let lease = LeaseKey { namespace, id: waiter.lease };
+        let row = self.leases.get(&lease).expect("a waiter is a living lease");
+        let wait = row.wait(place.1).expect("a place belongs to a wait");
+        !wait.deadline.is_due(self.now) && !self.is_due(lease)
     }
 
     fn asked_resources(&self, lease: LeaseKey, number: Revision) -> Vec<ResourceKey> {
@@ -105,19 +126,40 @@ impl State {
         if !self.has_backlog() {
             return;
         }
-        while let Some(due) = self.due_at(key) {
-            self.end_due(due, events);
+        // Time stands still within an entry, so nobody who holds it later is due.
+        if self.settled.insert(key.clone()) {
+            for lease in self.due_holders(key) {
+                self.settle_lease(lease, events);
+            }
+        }
+        while let Some(lease) = self.due_first_waiter(key) {
+            self.settle_lease(lease, events);
         }
         self.revisit.insert(key.clone());
         self.revisit_queues(events);
     }
 
-    fn due_at(&self, key: &ResourceKey) -> Option<LeaseKey> {
-        let row = self.resources.get(key)?;
-        let waiters = row.queue.iter().flat_map(|queue| queue.iter()).map(|(_, waiter)| waiter.lease);
-        let to_key = |id| LeaseKey { namespace: key.0, id };
-        let holder = row.holders.iter().map(to_key).find(|lease| self.is_due(*lease));
-        holder.or_else(|| waiters.map(to_key).next().filter(|lease| self.is_due(*lease)))
+    /// Ends what is over at all that a lease holds, before it is given back.
+    pub(crate) fn settle_held(&mut self, key: LeaseKey, events: &mut Vec<Event>) {
+        if !self.has_backlog() {
+            return;
+        }
+        let held = self.leases.get(&key).into_iter().flat_map(|lease| &lease.held);
+        let resources: Vec<ResourceKey> = held.map(|claim| (key.namespace, claim.resource.clone())).collect();
+        for resource in &resources {
+            self.settle_resource(resource, events);
+        }
+    }
+
+    fn due_holders(&self, key: &ResourceKey) -> Vec<LeaseKey> {
+        let holders = self.resources.get(key).into_iter().flat_map(|row| row.holders.iter());
+        holders.map(|id| LeaseKey { namespace: key.0, id }).filter(|lease| self.is_due(*lease)).collect()
+    }
+
+    fn due_first_waiter(&self, key: &ResourceKey) -> Option<LeaseKey> {
+        let (place, waiter) = self.resources.get(key)?.queue.as_ref()?.iter().next()?;
+        let due = !self.is_living(key.0, place, waiter);
+        due.then_some(LeaseKey { namespace: key.0, id: waiter.lease })
     }
 
     /// The key of the resource asked for, which exists afterwards.

@@ -76,6 +76,12 @@ macro_rules! text_name {
                 Ok(Self(Arc::from(text)))
             }
 
+            /// The beginning of a range of names; not itself a name.
+            #[allow(dead_code, reason = "not every kind of name is listed")]
+            pub(crate) fn range_start(text: &str) -> Self {
+                Self(Arc::from(text))
+            }
+
             /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0

@@ -88,8 +88,8 @@ impl State {
     }
 
     fn check_nobody_waits_in_vain(&self, key: &crate::resource::ResourceKey) -> Result<(), String> {
-        let servable = self.next_served(key).is_some();
-        ensure(!servable, || format!("the first waiter of {key:?} could be served and is not"))
+        let servable = self.first_in_line(key).filter(|(lease, wait)| self.lacks(*lease, wait, 0).is_none());
+        ensure(servable.is_none(), || format!("the first waiter of {key:?} could be served and is not"))
     }
 
     fn check_entries(&self) -> Result<(), String> {
@@ -118,9 +118,7 @@ impl State {
             let exist = [leases, resources, entries, tombstones, leases].map(|n| n as u32);
             ensure(counted == exist, || format!("{} counts {counted:?}, {exist:?} exist", usage.name))?;
         }
-        let mut loader = State::loader();
-        let loaded = self.view().records().try_for_each(|record| loader.load(record));
-        let rebuilt = loaded.and_then(|()| loader.finish()).map_err(|error| error.to_string())?;
+        let rebuilt = State::from_records(self.view().records()).map_err(|error| error.to_string())?;
         ensure(rebuilt.bytes == self.bytes, || {
             format!("{} bytes counted, {} after a restore", self.bytes, rebuilt.bytes)
         })

@@ -16,6 +16,7 @@ pub(crate) struct Lease {
     pub(crate) deadline: LeaseTime,
     pub(crate) granted: LeaseTime,
     pub(crate) granted_wall: WallTime,
+    pub(crate) granted_at: Revision,
     pub(crate) renewed: LeaseTime,
     pub(crate) class: Class,
     pub(crate) parent: Option<LeaseId>,
@@ -53,7 +54,8 @@ impl Lease {
     }
 
     pub(crate) fn wait(&self, number: Revision) -> Option<&Wait> {
-        self.waits().iter().find(|wait| wait.number == number)
+        let at = self.waits().binary_search_by_key(&number, |wait| wait.number).ok()?;
+        Some(&self.waits()[at])
     }
 
     pub(crate) fn children(&self) -> usize {
@@ -72,12 +74,6 @@ impl Lease {
     pub(crate) fn held_claim(&self, resource: &ResourceName) -> Option<&HeldClaim> {
         let at = self.held.binary_search_by(|claim| claim.resource.cmp(resource)).ok()?;
         Some(&self.held[at])
-    }
-
-    /// Tells whether it holds or waits for the resource.
-    pub(crate) fn claims_resource(&self, resource: &ResourceName) -> bool {
-        self.held_claim(resource).is_some()
-            || self.waits().iter().any(|wait| wait.asks.iter().any(|ask| ask.resource == *resource))
     }
 
     pub(crate) fn add_held(&mut self, claim: HeldClaim) {

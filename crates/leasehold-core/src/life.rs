@@ -4,8 +4,8 @@ use crate::deadlines::Due;
 use crate::lease::{Lease, claim_size};
 use crate::tombstones::Tombstone;
 use crate::{
-    Answer, Bound, Caller, EndCause, EndView, Event, Fact, HeldClaim, LeaseId, LeaseKey, LeaseTime, Namespace, Outcome,
-    Past, PastFact, Rejection, Release, Remaining, Renew, Renewal, Revoke, Span, State, Ttl,
+    Answer, Bound, Caller, EndCause, EndView, Event, Fact, HeldClaim, Holder, LeaseId, LeaseKey, LeaseTime, Namespace,
+    Outcome, Past, PastFact, Rejection, Release, Remaining, Renew, Renewal, Revision, Revoke, Span, State, Ttl,
 };
 
 /// How long a resource rests when a claim on it ends.
@@ -79,6 +79,7 @@ impl State {
     ) -> Answer {
         match self.own_lease(caller, namespace, release.lease, events) {
             Ok(key) => {
+                self.settle_held(key, events);
                 self.end(key, EndCause::Released, events);
                 Ok(Outcome::Released)
             }
@@ -98,6 +99,9 @@ impl State {
         if !caller.rights.operator {
             return Err(Box::new(Rejection::NeedsRight("operator")));
         }
+        if revoke.reason.len() > self.limits.metadata_bytes as usize {
+            return Err(Rejection::limit(Bound::MetadataBytes, self.limits.metadata_bytes));
+        }
         let key = self.own_lease(caller, namespace, revoke.lease, events)?;
         let may_act = match self.remaining(key) {
             Remaining::For(span) => span,
@@ -106,6 +110,7 @@ impl State {
         };
         let cause = EndCause::Revoked { by: caller.identity.clone(), reason: revoke.reason };
         let rest = if revoke.now { Rest::None } else { Rest::UntilDeadline };
+        self.settle_held(key, events);
         self.end_resting(key, cause, rest, rest, events);
         Ok(Outcome::Revoked { may_act })
     }
@@ -149,19 +154,32 @@ impl State {
         }
     }
 
-    /// Ends a lease that a command touches if its time is over.
+    /// Ends what is over of a lease that a command touches: waits without patience, then the lease itself.
     pub(crate) fn settle_lease(&mut self, key: LeaseKey, events: &mut Vec<Event>) {
+        if !self.has_backlog() {
+            return;
+        }
+        while let Some(number) = self.due_wait(key) {
+            self.elapse(key, number, events);
+        }
         if self.leases.contains(&key) && self.is_due(key) {
             self.end_due(key, events);
         }
     }
 
-    /// Ends a lease whose time is over, with the topmost of its ancestors that are over too. Tells how much ended.
+    /// The first wait of a lease whose patience was over before the lease itself.
+    fn due_wait(&self, key: LeaseKey) -> Option<Revision> {
+        let waits = self.leases.get(&key)?.waits().iter();
+        let (deadline, number) = waits.map(|wait| (wait.deadline, wait.number)).min()?;
+        (deadline.is_due(self.now) && deadline < self.effective_deadline(key)).then_some(number)
+    }
+
+    /// Ends a lease whose time is over, or else the nearest of its ancestors whose time is. Tells how much ended.
     pub(crate) fn end_due(&mut self, key: LeaseKey, events: &mut Vec<Event>) -> u32 {
         let over = |key: &LeaseKey| self.leases.get(key).is_some_and(|row| row.deadline.is_due(self.now));
-        let topmost = self.ancestors(key).filter(over).last().unwrap_or(key);
-        let weight = self.leases.get(&topmost).map_or(1, |row| row.weight);
-        self.end(topmost, EndCause::Expired, events);
+        let nearest = std::iter::once(key).chain(self.ancestors(key)).find(over).unwrap_or(key);
+        let weight = self.leases.get(&nearest).map_or(1, |row| row.weight);
+        self.end(nearest, EndCause::Expired, events);
         weight
     }
 
@@ -194,7 +212,8 @@ impl State {
             self.end_waits(key, &lease, &cause, events);
             self.end_entries(key, &lease, events);
             for claim in &lease.held {
-                self.end_claim(key, &lease, claim, &cause, rest_until(self.now, rest, until, claim.cooldown), events);
+                let until = rest_until(self.now, rest, until, claim.cooldown);
+                self.end_claim(key, &lease.holder, claim, &cause, until, events);
                 freed.push((key.namespace, claim.resource.clone()));
             }
         }
@@ -215,6 +234,7 @@ impl State {
     /// Takes a lease out of the indices and leaves a tombstone.
     fn bury(&mut self, key: LeaseKey, lease: &Lease, cause: EndCause, events: &mut Vec<Event>) {
         self.deadlines.remove(lease.deadline, Due::Lease(key));
+        self.by_grant.remove(&(key.namespace, lease.granted_at, key.id));
         self.bytes -= lease.size();
         let usage = self.namespaces.usage_mut(key.namespace);
         usage.leases -= 1;
@@ -241,7 +261,7 @@ impl State {
     pub(crate) fn end_claim(
         &mut self,
         key: LeaseKey,
-        lease: &Lease,
+        holder: &Holder,
         claim: &HeldClaim,
         cause: &EndCause,
         rests_until: LeaseTime,
@@ -252,7 +272,7 @@ impl State {
         let past = Past {
             at: self.wall,
             revision: self.revision,
-            holder: lease.holder.clone(),
+            holder: holder.clone(),
             token: claim.token,
             what: PastFact::Ended { held, cause: cause.clone() },
         };
@@ -265,7 +285,7 @@ impl State {
         }
         let fact = Fact::ClaimEnded {
             lease: key.id,
-            holder: lease.holder.clone(),
+            holder: holder.clone(),
             resource: claim.resource.clone(),
             token: claim.token,
             held,

@@ -48,11 +48,11 @@ pub struct Limits {
     pub state_bytes: u64,
     /// How many compares and steps a write may have.
     pub write_ops: u32,
-    /// How many entries a write may touch by its ranges.
+    /// How many entries the ranges of a write may cover: compared, deleted or read, whichever way it goes.
     pub range_entries: u32,
     /// How many names and texts a lease's metadata may have.
     pub metadata_pairs: u32,
-    /// How many bytes a lease's metadata may have.
+    /// How many bytes a lease's metadata, or the reason of its revoke, may have.
     pub metadata_bytes: u32,
     /// How many past facts each resource remembers.
     pub history: u32,
@@ -109,8 +109,8 @@ impl Limits {
         if self.ttl_min == Span::ZERO || self.ttl_min > self.ttl_max {
             return Some("ttl_min must be above zero and not above ttl_max");
         }
-        if self.ttl_max > Span::seconds(10 * 365 * 86_400) {
-            return Some("ttl_max must not be above ten years");
+        if self.ttl_max.max(self.cooldown_max) > Span::seconds(10 * 365 * 86_400) {
+            return Some("ttl_max and cooldown_max must not be above ten years");
         }
         if self.sweep_piece == 0 || self.renewals == 0 || self.write_ops == 0 {
             return Some("sweep_piece, renewals and write_ops must be above zero");

@@ -38,6 +38,11 @@ impl Namespaces {
         self.numbers.get(name).copied()
     }
 
+    /// Tells whether the number is that of a namespace that has something in it.
+    pub(crate) fn contains(&self, id: NamespaceId) -> bool {
+        self.rows.contains_key(&id)
+    }
+
     /// What a namespace has.
     pub(crate) fn usage(&self, id: NamespaceId) -> &Usage {
         self.rows.get(&id).expect("a number is used only while its namespace has something")
@@ -60,7 +65,8 @@ impl Namespaces {
 
     /// Refuses a namespace that would be one too many.
     pub(crate) fn check_room(&self, name: &Namespace, limits: &Limits) -> Result<(), Box<Rejection>> {
-        if !self.numbers.contains_key(name) && self.numbers.len() >= limits.namespaces as usize {
+        let full = self.numbers.len() >= limits.namespaces as usize || self.next == u32::MAX;
+        if full && !self.numbers.contains_key(name) {
             return Err(Rejection::limit(Bound::Namespaces, limits.namespaces));
         }
         Ok(())

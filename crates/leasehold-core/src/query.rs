@@ -16,14 +16,16 @@ use crate::{
 
 /// How many holders a refusal or a resource shows.
 const HOLDERS_SHOWN: usize = 8;
+/// How many rows a page looks at.
+const LOOKED_MAX: usize = 10_000;
 
 /// Which leases a list shows.
 #[derive(Clone, Debug, Default)]
 pub struct LeaseFilter {
     /// Only those of this holder.
     pub holder: Option<crate::Holder>,
-    /// Only those after this id.
-    pub after: Option<LeaseId>,
+    /// Only those granted after this revision.
+    pub after: Option<Revision>,
     /// At most this many.
     pub limit: usize,
 }
@@ -36,18 +38,19 @@ impl State {
         if self.leases.contains(&key) { Ok(self.lease_view(key)) } else { Err(Box::new(self.ended(key))) }
     }
 
-    /// Leases by id.
-    pub fn leases(&self, namespace: &Namespace, filter: &LeaseFilter) -> Page<LeaseView, LeaseId> {
+    /// Leases in the order of their grants. A page looks at a bounded number of them, so it may have fewer items than
+    /// asked for and still be followed by another.
+    pub fn leases(&self, namespace: &Namespace, filter: &LeaseFilter) -> Page<LeaseView, Revision> {
         let Some(number) = self.namespaces.number(namespace) else { return empty_page() };
         let lowest = LeaseId::new(1).expect("one is an id");
-        let first = LeaseKey { namespace: number, id: filter.after.unwrap_or(lowest) };
-        let start = if filter.after.is_some() { ops::Bound::Excluded(&first) } else { ops::Bound::Included(&first) };
-        let rows = self
-            .leases
-            .range_from(start)
-            .take_while(|(key, _)| key.namespace == number)
-            .filter(|(_, lease)| filter.holder.as_ref().is_none_or(|holder| lease.holder == *holder));
-        page(rows.map(|(key, _)| (self.lease_view(*key), key.id)), filter.limit)
+        let first = (number, Revision(filter.after.map_or(0, |after| after.0.saturating_add(1))), lowest);
+        let rows = self.by_grant.range(first..).take_while(|(n, _, _)| *n == number).map(|(_, revision, id)| {
+            let key = LeaseKey { namespace: number, id: *id };
+            let lease = self.leases.get(&key).expect("the index points at living leases");
+            let wanted = filter.holder.as_ref().is_none_or(|holder| lease.holder == *holder);
+            (wanted.then(|| self.lease_view(key)), *revision)
+        });
+        page(rows, filter.limit)
     }
 
     /// A resource that is held, wanted, resting or remembered.
@@ -65,21 +68,14 @@ impl State {
         limit: usize,
     ) -> Page<ResourceView, ResourceName> {
         let Some(number) = self.namespaces.number(namespace) else { return empty_page() };
-        // A prefix may end with a separator and so be no name itself; names from its trimmed form on contain it.
-        let trimmed = ResourceName::new(prefix.trim_end_matches('/')).ok();
-        let start = match (after, trimmed) {
-            (Some(after), _) => Some(ops::Bound::Excluded((number, after.clone()))),
-            (None, Some(trimmed)) => Some(ops::Bound::Included((number, trimmed))),
-            (None, None) => None,
-        };
-        let start = start.as_ref().map_or(ops::Bound::Unbounded, |bound| bound.as_ref());
+        let first = (number, ResourceName::range_start(prefix));
+        let after = after.map(|after| (number, after.clone())).filter(|after| *after >= first);
+        let start = after.as_ref().map_or(ops::Bound::Included(&first), ops::Bound::Excluded);
         let rows = self
             .resources
             .range_from(start)
-            .skip_while(|((n, _), _)| *n < number)
-            .take_while(|((n, name), _)| *n == number && before_or_in(name, prefix))
-            .filter(|((_, name), row)| name.as_str().starts_with(prefix) && !row.is_idle());
-        page(rows.map(|(key, row)| (self.resource_view(key, row), key.1.clone())), limit)
+            .take_while(|((n, name), _)| *n == number && name.as_str().starts_with(prefix));
+        page(rows.map(|(key, row)| ((!row.is_idle()).then(|| self.resource_view(key, row)), key.1.clone())), limit)
     }
 
     /// The waiters of a resource, in order.
@@ -317,22 +313,19 @@ pub struct Counts {
     pub deadlines: usize,
 }
 
-/// Tells whether a name begins with the prefix or may stand before names that do.
-fn before_or_in(name: &ResourceName, prefix: &str) -> bool {
-    name.as_str().starts_with(prefix) || name.as_str() < prefix
-}
-
 fn empty_page<T, K>() -> Page<T, K> {
     Page { items: Vec::new(), next: None }
 }
 
-fn page<T, K>(rows: impl Iterator<Item = (T, K)>, limit: usize) -> Page<T, K> {
+/// Takes a page from rows that are wanted or not; commands wait while it is put together, so it looks at a bounded number.
+fn page<T, K>(rows: impl Iterator<Item = (Option<T>, K)>, limit: usize) -> Page<T, K> {
     let mut rows = rows.peekable();
-    let (mut items, mut last) = (Vec::new(), None);
-    while items.len() < limit {
+    let (mut items, mut last, mut looked) = (Vec::new(), None, 0);
+    while items.len() < limit && looked < LOOKED_MAX {
         let Some((item, key)) = rows.next() else { return Page { items, next: None } };
-        items.push(item);
+        items.extend(item);
         last = Some(key);
+        looked += 1;
     }
     Page { items, next: last.filter(|_| rows.peek().is_some()) }
 }

@@ -54,6 +54,12 @@ impl Queue {
 
     /// The place that a newcomer of this priority would have, from 1.
     pub(crate) fn next_position(&self, priority: i32) -> u32 {
-        self.0.range(..=(Reverse(priority), Revision(u64::MAX))).count() as u32 + 1
+        let place = (Reverse(priority), Revision(u64::MAX));
+        // Most newcomers have the lowest priority and need no count.
+        let ahead = match self.0.last_key_value() {
+            Some((last, _)) if *last < place => self.0.len(),
+            _ => self.0.range(..=place).count(),
+        };
+        ahead as u32 + 1
     }
 }

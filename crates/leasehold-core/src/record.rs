@@ -79,6 +79,8 @@ pub struct LeaseRecord {
     pub granted: LeaseTime,
     /// When it was granted, for people.
     pub granted_wall: WallTime,
+    /// The revision of its grant.
+    pub granted_at: Revision,
     /// When it was granted or last renewed.
     pub renewed: LeaseTime,
     /// What kind of use it serves.
@@ -135,7 +137,7 @@ pub struct Wait {
     pub cooldown: Span,
     /// Since when.
     pub since: LeaseTime,
-    /// Whether the lease was granted for this wait and ends with it.
+    /// Whether the lease was granted for this wait and ends with it, unless it carries more.
     pub born: bool,
 }
 

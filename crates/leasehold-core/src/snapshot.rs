@@ -54,7 +54,14 @@ impl State {
         }
     }
 
-    /// Begins to put a state together from records.
+    /// Puts a state together from its records, in the order of [`View::records`].
+    pub fn from_records(records: impl IntoIterator<Item = Record>) -> Result<State, Inconsistent> {
+        let mut loader = State::loader();
+        records.into_iter().try_for_each(|record| loader.load(record))?;
+        loader.finish()
+    }
+
+    /// Begins to put a state together from records, one at a time.
     pub fn loader() -> Loader {
         Loader { state: State::new(), parents: Vec::new() }
     }
@@ -89,8 +96,7 @@ impl State {
     }
 
     fn check_namespace(&self, id: crate::NamespaceId) -> Result<(), Inconsistent> {
-        let known = self.namespaces.iter().any(|(known, _)| known == id);
-        if known { Ok(()) } else { Err(Inconsistent("something is in an unknown namespace")) }
+        if self.namespaces.contains(id) { Ok(()) } else { Err(Inconsistent("something is in an unknown namespace")) }
     }
 
     fn load_resource(&mut self, record: ResourceRecord) -> Result<(), Inconsistent> {
@@ -142,6 +148,7 @@ impl State {
             deadline: record.deadline,
             granted: record.granted,
             granted_wall: record.granted_wall,
+            granted_at: record.granted_at,
             renewed: record.renewed,
             class: record.class,
             // Tied once all leases are there.
@@ -297,6 +304,7 @@ fn lease_record(key: LeaseKey, lease: &Lease) -> LeaseRecord {
         deadline: lease.deadline,
         granted: lease.granted,
         granted_wall: lease.granted_wall,
+        granted_at: lease.granted_at,
         renewed: lease.renewed,
         class: lease.class,
         parent: lease.parent,

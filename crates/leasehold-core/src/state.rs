@@ -5,7 +5,7 @@
 //! touches, waiters that are due are passed over, and queries show a due lease as ending. The rules are those
 //! of decision 0001; `lease.rs`, `claim.rs` and the others hold what each command does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::deadlines::{Deadlines, Due};
 use crate::entry::{Entry, EntryKey};
@@ -15,8 +15,8 @@ use crate::resource::{Resource, ResourceKey};
 use crate::table::Table;
 use crate::tombstones::Tombstones;
 use crate::{
-    Answer, Applied, Caller, Command, EndCause, Event, Fact, LeaderId, LeaseKey, LeaseTime, Limits, NamespaceId,
-    Outcome, Rejection, Request, Revision, Span, Stamp, Void, WallTime,
+    Answer, Applied, Caller, Command, EndCause, Event, Fact, LeaderId, LeaseId, LeaseKey, LeaseTime, Limits,
+    NamespaceId, Outcome, Rejection, Request, Revision, Span, Stamp, Void, WallTime,
 };
 
 /// An entry stamped further ahead of lease time than this is void, so a broken clock cannot end the world.
@@ -40,12 +40,19 @@ pub struct State {
     /// Roughly how many bytes all of it takes.
     pub(crate) bytes: u64,
     pub(crate) deadlines: Deadlines,
+    /// Leases in the order of their grants. Lists are in this order and not by id: ids are secrets, and an order by id
+    /// would let a caller find another's by placing its own around it.
+    pub(crate) by_grant: BTreeSet<(NamespaceId, Revision, LeaseId)>,
     /// Resources that nobody holds, wants or rests, oldest first.
     pub(crate) idle: BTreeSet<(Revision, ResourceKey)>,
     /// Resources whose first waiter may have changed; empty between entries.
     pub(crate) revisit: BTreeSet<ResourceKey>,
     /// Namespaces that may have nothing left; empty between entries.
     pub(crate) emptied: BTreeSet<NamespaceId>,
+    /// Where to look first for what a wait lacks; a hint only, empty between entries.
+    pub(crate) lacking: BTreeMap<(LeaseKey, Revision), usize>,
+    /// Resources whose due holders are ended already; empty between entries.
+    pub(crate) settled: BTreeSet<ResourceKey>,
 }
 
 impl State {
@@ -119,6 +126,8 @@ impl State {
                 answer
             })
             .collect();
+        self.lacking.clear();
+        self.settled.clear();
         self.forget();
         self.assert_invariants();
         self.applied(answers, events)
@@ -215,16 +224,10 @@ impl State {
         self.emptied.insert(resource.0);
     }
 
-    /// Ends a wait whose patience is over, and its lease if that was granted for the wait. Tells how much work it was.
-    fn elapse(&mut self, lease: LeaseKey, number: Revision, events: &mut Vec<Event>) -> i64 {
-        let row = self.leases.get(&lease).expect("a wait belongs to a living lease");
-        let work = row.weight;
-        if row.wait(number).expect("the index points at waits").born {
-            self.end(lease, EndCause::WaitElapsed, events);
-        } else {
-            self.step();
-            self.drop_wait(lease, number, EndCause::WaitElapsed, events);
-        }
+    /// Ends a wait whose patience is over. Tells how much work it was.
+    pub(crate) fn elapse(&mut self, lease: LeaseKey, number: Revision, events: &mut Vec<Event>) -> i64 {
+        let work = self.leases.get(&lease).expect("a wait belongs to a living lease").weight;
+        self.end_wait(lease, number, EndCause::WaitElapsed, events);
         i64::from(work)
     }
 }

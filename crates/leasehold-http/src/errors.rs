@@ -53,30 +53,12 @@ impl From<Invalid> for Refusal {
 impl From<Box<Rejection>> for Refusal {
     fn from(rejection: Box<Rejection>) -> Refusal {
         let mut problem = Problem::from(&*rejection);
-        problem.retry_after = match &*rejection {
-            Rejection::Held(held) => Some(SpanText(until_free(held))),
-            Rejection::LimitReached { .. } if problem.status == 429 => Some(SpanText(RETRY_AFTER_USUAL)),
-            Rejection::LimitReached { .. }
-            | Rejection::IdInUse
-            | Rejection::UnknownLease
-            | Rejection::Ended(_)
-            | Rejection::NotYours
-            | Rejection::NeedsRight(_)
-            | Rejection::TooOld { .. }
-            | Rejection::LateCopy { .. }
-            | Rejection::RefusedBefore { .. }
-            | Rejection::StaleToken { .. }
-            | Rejection::AlreadyClaimed { .. }
-            | Rejection::NotClaimed { .. }
-            | Rejection::AskedTwice { .. }
-            | Rejection::AsksNothing
-            | Rejection::TtlOutOfBounds { .. }
-            | Rejection::CooldownTooLong { .. }
-            | Rejection::KeyWrittenTwice { .. }
-            | Rejection::UnknownEntry { .. }
-            | Rejection::EndlessRevoke
-            | Rejection::UnknownWait
-            | Rejection::BadLimits(_) => None,
+        problem.retry_after = if let Rejection::Held(held) = &*rejection {
+            Some(SpanText(until_free(held)))
+        } else if problem.status == Code::LimitReached.status() {
+            Some(SpanText(RETRY_AFTER_USUAL))
+        } else {
+            None
         };
         problem.into()
     }

@@ -1,13 +1,17 @@
 //! Leases: grant, list, look at, renew, release, revoke.
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{
-    Code, GrantContext, GrantRequest, Id, Invalid, Lease, LeaseList, Problem, RenewAnswer, RenewManyAnswer,
+    Code, Digest, GrantContext, GrantRequest, Id, Invalid, Lease, LeaseList, Problem, RenewAnswer, RenewManyAnswer,
     RenewManyRequest, RenewRequest, RenewResult, RevokeRequest, SpanText, WaitText,
 };
-use leasehold_core::{Command, Holder, LeaseFilter, LeaseTime, Outcome, Release, Renew, Revoke};
+use leasehold_core::{Command, Holder, LeaseFilter, LeaseId, LeaseTime, Namespace, Outcome, Release, Renew, Revision};
+use leasehold_core::{ResourceName, Revoke, State};
+use leasehold_service::Consistency;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -21,6 +25,8 @@ use crate::reply::{At, LEASE_TIME, ReadConsistency, ReadParams};
 pub(crate) const LEASE_MAY_ACT: HeaderName = HeaderName::from_static("lease-may-act");
 /// The longest reason of a revoke, in bytes: it is kept with the lease's tombstone.
 const REASON_MAX: usize = 1024;
+/// How many waiters are searched for a digest.
+const WAITERS_SEARCHED: usize = 1000;
 
 /// How long a grant or claim waits.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
@@ -87,14 +93,17 @@ pub(crate) async fn list(call: Call, Params(params): Params<ListParams>) -> Resu
         None => None,
     };
     let after = match &params.page {
-        Some(page) => Some(call.app.seal.open(&call.namespace, page)?),
+        Some(page) => Some(Revision(
+            page.parse()
+                .map_err(|_| Invalid::new("page", "it is not a `next` of this list; begin again without `page`"))?,
+        )),
         None => None,
     };
     let filter = LeaseFilter { holder, after, limit: page_limit(params.limit)? };
     let answered = call.read(params.consistency.into(), |state, ns| state.leases(ns, &filter)).await?;
     Ok(At::from(&answered).ok(LeaseList {
         leases: answered.value.items.iter().map(Lease::seen).collect(),
-        next: answered.value.next.map(|id| call.app.seal.close(&call.namespace, id)),
+        next: answered.value.next.map(|revision| revision.to_string()),
     }))
 }
 
@@ -163,7 +172,8 @@ pub(crate) async fn release(call: Call, uri: Uri) -> Result<Response, Refusal> {
     }
 }
 
-/// Takes a lease from its holder. The header `Lease-May-Act` says how long that one may still believe.
+/// Takes a lease from its holder. Operators know leases by their digests: with a `resource` of the lease in the
+/// body, the digest stands in the path in place of the id. The header `Lease-May-Act` says how long that one may still believe.
 #[utoipa::path(post, path = "/v1/ns/{ns}/leases/{id}/revoke", tag = "leases",
     params(("ns" = String, Path), ("id" = String, Path)), request_body = RevokeRequest,
     responses((status = 204, description = "The lease is over"),
@@ -173,8 +183,15 @@ pub(crate) async fn revoke(
     uri: Uri,
     JsonBody(request): JsonBody<RevokeRequest>,
 ) -> Result<Response, Refusal> {
-    let lease = path::lease(&uri)?;
     let reason = checked_reason(&request.reason)?;
+    let lease = match (path::digest(&uri)?, &request.resource) {
+        (Some(digest), Some(resource)) => by_digest(&call, digest, path::resource_name(resource)?).await?,
+        (Some(_), None) => {
+            let detail = "a lease named by its digest is looked for at a `resource` that it holds or waits for";
+            return Err(Invalid::new("resource", detail).into());
+        }
+        (None, _) => path::lease(&uri)?,
+    };
     let done = call.carry_out(Command::Revoke(Revoke { lease, reason, now: request.now })).await?;
     let mut response = At::from(&done).empty();
     let Outcome::Revoked { may_act } = done.outcome else { return Err(Refusal::bug("a revoke")) };
@@ -182,6 +199,24 @@ pub(crate) async fn revoke(
         response.headers_mut().insert(LEASE_MAY_ACT, value);
     }
     Ok(response)
+}
+
+/// The lease with this digest among those that hold or wait for a resource.
+async fn by_digest(call: &Call, digest: Digest, resource: ResourceName) -> Result<LeaseId, Refusal> {
+    let query = |state: &State, ns: &Namespace| {
+        let holders = state.resource(ns, &resource).map(|view| view.holders).unwrap_or_default();
+        let waiters = state.queue(ns, &resource, WAITERS_SEARCHED);
+        let leases = holders.iter().map(|holder| holder.lease).chain(waiters.iter().map(|waiter| waiter.lease));
+        leases.filter(|lease| Digest::of(*lease) == digest).collect::<BTreeSet<_>>()
+    };
+    let found = call.read(Consistency::Linearizable, query).await?.value;
+    match (found.first(), found.len()) {
+        (Some(lease), 1) => Ok(*lease),
+        (Some(_), _) => {
+            Err(Refusal::new(Code::IdInUse, format!("several leases at {resource} have the digest {digest}")))
+        }
+        (None, _) => Err(Refusal::new(Code::UnknownLease, format!("no lease {digest} is found at {resource}"))),
+    }
 }
 
 fn checked_reason(text: &str) -> Result<Box<str>, Invalid> {

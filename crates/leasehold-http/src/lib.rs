@@ -17,7 +17,6 @@ mod openapi;
 mod path;
 mod reply;
 mod resources;
-mod seal;
 mod server;
 mod txn;
 mod watch;

@@ -8,7 +8,7 @@
 //! `/resources/orders/queue/queue` is its queue.
 
 use axum::http::Uri;
-use leasehold_api::{Code, Id, Invalid};
+use leasehold_api::{Code, Digest, Id, Invalid};
 use leasehold_core::{Key, LeaseId, Namespace, ResourceName};
 use percent_encoding::percent_decode_str;
 
@@ -34,6 +34,11 @@ pub(crate) enum Aspect {
 pub(crate) fn namespace(uri: &Uri) -> Result<Namespace, Refusal> {
     let text = segment(uri, NAMESPACE)?;
     Namespace::new(&text).map_err(|reason| Invalid::name("namespace", &text, reason).into())
+}
+
+/// The digest of a lease, where it stands in place of the id.
+pub(crate) fn digest(uri: &Uri) -> Result<Option<Digest>, Refusal> {
+    Ok(segment(uri, MEMBER)?.parse().ok())
 }
 
 pub(crate) fn lease(uri: &Uri) -> Result<LeaseId, Refusal> {
@@ -67,7 +72,7 @@ pub(crate) fn resource(uri: &Uri) -> Result<(ResourceName, Aspect), Refusal> {
     Ok((resource_name(&decoded(name)?)?, aspect))
 }
 
-fn resource_name(text: &str) -> Result<ResourceName, Refusal> {
+pub(crate) fn resource_name(text: &str) -> Result<ResourceName, Refusal> {
     ResourceName::new(text).map_err(|reason| Invalid::name("resource", text, reason).into())
 }
 

@@ -15,7 +15,6 @@ use leasehold_service::Service;
 
 use crate::errors::Refusal;
 use crate::reply::{LEASE_REVISION, LEASE_TIME};
-use crate::seal::Seal;
 use crate::{claims, entries, health, leases, openapi, resources, txn, watch};
 
 /// The largest request body: a value of 1 MiB as base64, with room to spare.
@@ -56,12 +55,11 @@ fn random_id() -> LeaseId {
 pub(crate) struct App {
     pub(crate) service: Service,
     pub(crate) options: HttpOptions,
-    pub(crate) seal: Seal,
 }
 
 /// Builds the API on a service.
 pub fn router(service: Service, options: HttpOptions) -> Router {
-    let app = App { service, options, seal: Seal::random() };
+    let app = App { service, options };
     Router::new()
         .route("/v1/ns/{ns}/leases", post(leases::grant).get(leases::list))
         .route("/v1/ns/{ns}/leases/renew", post(leases::renew_many))

@@ -90,6 +90,7 @@ fn lease_record(number: u64) -> Result<Record, Box<dyn std::error::Error>> {
         deadline: LeaseTime(86_410_000),
         granted: LeaseTime(86_000_000),
         granted_wall: WallTime(1_750_000_000_000),
+        granted_at: Revision(1100),
         renewed: LeaseTime(86_400_000),
         class: Class::Lock,
         parent: None,

@@ -20,6 +20,7 @@ pub const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
 const HEADER_LEN: usize = 36;
 const POSITION_LEN: usize = 30;
 const VOTE_LEN: usize = 23;
+const RECORD: &str = "record";
 const POSITION_TAG: u8 = b'P';
 const VOTE_TAG: u8 = b'V';
 
@@ -203,34 +204,32 @@ impl Record {
         Ok(self.written_len())
     }
 
+    /// Reads the header of a record only; returns the length of the whole written form.
+    pub fn announced_len(from: &mut impl Read) -> Result<usize, RecordError> {
+        let (_, length) = read_header(from)?;
+        Ok(HEADER_LEN + length + 4)
+    }
+
     /// Reads a record.
     pub fn read(from: &mut impl Read) -> Result<Record, RecordError> {
-        const WHAT: &str = "record";
-        let mut header = [0; HEADER_LEN];
-        read_exact(from, &mut header, WHAT)?;
-        check_version(WHAT, header[0])?;
-        check_sum("record header", u32_at(&header, 32), checksum(&header[..32]))?;
+        let (header, length) = read_header(from)?;
         let kind = match header[1] {
             0 => Kind::Blank,
             1 => Kind::Payload,
             2 => Kind::Membership,
-            found => return Err(RecordError::Field { what: WHAT, field: "kind", found: found.into() }),
+            found => return Err(RecordError::Field { what: RECORD, field: "kind", found: found.into() }),
         };
-        let length = u32_at(&header, 4) as usize;
-        if length > RECORD_BYTES_MAX {
-            return Err(RecordError::Field { what: WHAT, field: "length", found: length as u64 });
-        }
         let mut bytes = Vec::with_capacity(length);
         let taken = from.by_ref().take(length as u64).read_to_end(&mut bytes)?;
         if taken < length {
-            return Err(RecordError::Truncated { what: WHAT });
+            return Err(RecordError::Truncated { what: RECORD });
         }
         let mut stored = [0; 4];
-        read_exact(from, &mut stored, WHAT)?;
+        read_exact(from, &mut stored, RECORD)?;
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(&header);
         hasher.update(&bytes);
-        check_sum(WHAT, u32::from_le_bytes(stored), hasher.finalize())?;
+        check_sum(RECORD, u32::from_le_bytes(stored), hasher.finalize())?;
         let leader = LeaderId { term: u64_at(&header, 8), node: u64_at(&header, 16) };
         let position = LogPosition { leader, index: u64_at(&header, 24) };
         Ok(Record { position, kind, bytes: Bytes::from(bytes) })
@@ -251,6 +250,19 @@ impl Record {
         seal(&mut header);
         header
     }
+}
+
+/// Reads and verifies a record's header; returns it with the number of bytes that follow before the checksum.
+fn read_header(from: &mut impl Read) -> Result<([u8; HEADER_LEN], usize), RecordError> {
+    let mut header = [0; HEADER_LEN];
+    read_exact(from, &mut header, RECORD)?;
+    check_version(RECORD, header[0])?;
+    check_sum("record header", u32_at(&header, 32), checksum(&header[..32]))?;
+    let length = u32_at(&header, 4) as usize;
+    if length > RECORD_BYTES_MAX {
+        return Err(RecordError::Field { what: RECORD, field: "length", found: length as u64 });
+    }
+    Ok((header, length))
 }
 
 /// Puts the checksum of all other bytes into the last four.

@@ -57,6 +57,7 @@ durable_struct!(LeaseRecord {
     deadline: LeaseTime,
     granted: LeaseTime,
     granted_wall: WallTime,
+    granted_at: Revision,
     renewed: LeaseTime,
     class: Class,
     parent: Option<LeaseId>,

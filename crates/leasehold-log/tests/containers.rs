@@ -1,4 +1,5 @@
 //! Log records and snapshot files: what was written in any release still reads, and no damage passes unseen.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
@@ -110,7 +111,8 @@ fn a_record_cut_short_is_incomplete_at_every_byte() {
 
 #[test]
 fn a_flipped_bit_is_damage_and_never_looks_like_a_cut() {
-    let forms: [(Vec<u8>, fn(&[u8]) -> Result<(), RecordError>); 3] = [
+    type Form = (Vec<u8>, fn(&[u8]) -> Result<(), RecordError>);
+    let forms: [Form; 3] = [
         (written(|out| record(Kind::Payload, "orders/7").write(out)), |bytes| Record::read(&mut &bytes[..]).map(drop)),
         (written(|out| position().write(out)), |bytes| LogPosition::read(&mut &bytes[..]).map(drop)),
         (written(|out| Vote { leader: LeaderId::default(), committed: false }.write(out)), |bytes| {

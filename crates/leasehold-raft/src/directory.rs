@@ -20,7 +20,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::error::{At, OpenError};
 
 /// A process that is just ending needs a moment to let go.
-const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 const IDENTITY_TITLE: &str = "leasehold node identity, version 1";
 
 /// Who a data directory belongs to.

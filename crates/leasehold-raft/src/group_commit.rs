@@ -115,9 +115,12 @@ impl raft_log::Callback for Batch {
         let injected = shared.flushes.fail_next.swap(false, Ordering::Relaxed);
         let result = if injected { Err(io::Error::other("a test made this flush fail")) } else { result };
         if let Err(error) = &result {
-            // The flag stays up: nothing is ever flushed after a failure.
-            shared.fatal.set(|| format!("writing the log in {} failed: {error}", shared.dir.display()));
-            return complete(self.list, &result);
+            shared.fatal.set(|| failure(&shared, error));
+            complete(self.list, &result);
+            // Those who came while this flush ran; later ones are refused. `flushing` stays up: nothing is flushed
+            // after a failure.
+            let late = std::mem::take(&mut shared.files.lock().waiting.list);
+            return complete(late, &result);
         }
         complete(self.list, &result);
         let mut files = shared.files.lock();
@@ -137,8 +140,12 @@ pub(crate) fn flush_if_waited_for(shared: &Arc<Shared>, files: &mut Files) {
     let batch = Batch { shared: Arc::downgrade(shared), list, started: Instant::now() };
     if let Err(error) = log.flush(true, Some(batch)) {
         // The batch went down with the request; its callbacks are gone, and so is the log.
-        shared.fatal.set(|| format!("writing the log in {} failed: {error}", shared.dir.display()));
+        shared.fatal.set(|| failure(shared, &error));
     }
+}
+
+fn failure(shared: &Shared, error: &io::Error) -> String {
+    format!("writing the log in {} failed: {error}", shared.dir.display())
 }
 
 pub(crate) fn closed() -> io::Error {

@@ -1,14 +1,15 @@
 //! Replication: carries the service's entries to disk, and to other nodes in time, in one order.
 //!
 //! [`Node`] implements the service's `Log` over openraft (consensus) and raft-log (files) and drives its `Machine`.
-//! Behind it, one concept per file: `store.rs` and `group_commit.rs` make entries durable, `wal.rs` opens the log files
-//! and judges damage, `machine.rs` applies, `snapshot.rs` writes and installs states, `directory.rs` owns the
-//! data directory, `network.rs` would reach other nodes. No type of openraft or raft-log goes to disk or into this
+//! Behind it, one concept per file: `store.rs` and `group_commit.rs` make entries durable, `wal.rs` and `torn.rs` open the log
+//! files and judge damage, `machine.rs` applies, `snapshot.rs` writes and installs states, `group.rs` holds
+//! all of one Raft group, `directory.rs` the data directory, `network.rs` would reach other nodes. No type of openraft or raft-log goes to disk or into this
 //! crate's API; what is stored is `leasehold-log`'s.
 
 mod convert;
 mod directory;
 mod error;
+mod group;
 mod group_commit;
 mod machine;
 mod network;
@@ -19,6 +20,7 @@ mod snapshot;
 mod store;
 #[cfg(test)]
 mod suite;
+mod torn;
 mod types;
 mod wal;
 

@@ -46,7 +46,7 @@ impl Progress {
             applied: watch::Sender::new(0),
             ready: watch::Sender::new(None),
             unsaved_bytes: AtomicU64::new(0),
-            snapshot_bytes,
+            snapshot_bytes: snapshot_bytes.max(1),
             snapshot_due: Notify::new(),
         }
     }
@@ -66,6 +66,11 @@ impl Progress {
         self.ready.subscribe()
     }
 
+    /// Returns how many bytes were applied since the newest snapshot.
+    pub(crate) fn unsaved_bytes(&self) -> u64 {
+        self.unsaved_bytes.load(Ordering::Relaxed)
+    }
+
     /// Waits until the log has grown by so much that a snapshot is due.
     pub(crate) async fn snapshot_due(&self) {
         self.snapshot_due.notified().await;
@@ -77,7 +82,8 @@ impl Progress {
             self.ready.send_replace(Some(at.leader));
         }
         let before = self.unsaved_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before < self.snapshot_bytes && before + bytes >= self.snapshot_bytes {
+        // At every multiple: the request is lost if the snapshot before is still being written.
+        if before / self.snapshot_bytes != (before + bytes) / self.snapshot_bytes {
             self.snapshot_due.notify_one();
         }
     }

@@ -8,6 +8,11 @@ use openraft::{Config, SnapshotPolicy};
 use crate::error::OpenError;
 use crate::wal::ChunkLimits;
 
+/// The flush thread asks for its next flush through a queue of 1024 requests, and every new log file takes three: files
+/// so small that hundreds are begun during one flush would make it wait for itself.
+const LOG_FILE_BYTES_MIN: usize = 64 * 1024;
+const LOG_FILE_RECORDS_MIN: usize = 16;
+
 /// What can be chosen about a node.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -55,9 +60,12 @@ impl Options {
         ChunkLimits { bytes: self.log_file_bytes, records: self.log_file_records }
     }
 
+    /// Translates to openraft's settings, and checks all options.
     pub(crate) fn raft_config(&self, cluster: u128) -> Result<Config, OpenError> {
-        if self.log_file_bytes == 0 || self.log_file_records == 0 {
-            return Err(OpenError::Options("a log file must hold something".into()));
+        if self.log_file_bytes < LOG_FILE_BYTES_MIN || self.log_file_records < LOG_FILE_RECORDS_MIN {
+            let text =
+                format!("a log file holds {LOG_FILE_RECORDS_MIN} records and {LOG_FILE_BYTES_MIN} bytes at least");
+            return Err(OpenError::Options(text));
         }
         let config = Config {
             cluster_name: format!("{cluster:032x}"),

@@ -15,7 +15,7 @@ use crate::types::{PAYLOAD_MAX, Payload, Reply, WriteResult};
 impl<M: Machine> Log for Node<M> {
     fn propose(&self, leader: LeaderId, payload: Bytes, done: Answered) -> impl Future<Output = ()> + Send {
         let leadership = self.leadership();
-        let fatal = self.fatal.clone();
+        let fatal = self.group.files.fatal.clone();
         let length = payload.len();
         async move {
             if length > PAYLOAD_MAX {
@@ -27,30 +27,32 @@ impl<M: Machine> Log for Node<M> {
             }
             let reply = Reply::new(move |answer| done(answered(answer, &leadership)));
             // A failure drops the reply, which answers by itself.
-            let _ = self.raft.write(Payload(payload)).with_leader(leader).responder(reply).await;
+            let _ = self.group.raft.write(Payload(payload)).with_leader(leader).responder(reply).await;
         }
     }
 
     async fn read_barrier(&self) -> Result<(), Unavailable> {
-        let proof = self.raft.get_read_linearizer(ReadPolicy::ReadIndex).await.map_err(|error| match error {
+        let proof = self.group.raft.get_read_linearizer(ReadPolicy::ReadIndex).await.map_err(|error| match error {
             RaftError::APIError(LinearizableReadError::ForwardToLeader(_)) => not_leader(&self.leadership()),
             RaftError::APIError(LinearizableReadError::QuorumNotEnough(error)) => {
                 Unavailable::Unknown(error.to_string())
             }
-            RaftError::Fatal(error) => Unavailable::Stopped(self.fatal.reason().unwrap_or_else(|| error.to_string())),
+            RaftError::Fatal(error) => {
+                Unavailable::Stopped(self.group.files.fatal.reason().unwrap_or_else(|| error.to_string()))
+            }
         })?;
         let index = proof.read_log_id().log_id().index;
-        if self.progress.next() > index {
+        if self.group.progress.next() > index {
             return Ok(());
         }
         tokio::select! {
-            () = self.progress.wait_applied(index) => Ok(()),
-            reason = self.fatal.wait() => Err(Unavailable::Stopped(reason)),
+            () = self.group.progress.wait_applied(index) => Ok(()),
+            reason = self.group.files.fatal.wait() => Err(Unavailable::Stopped(reason)),
         }
     }
 
     fn leadership(&self) -> watch::Receiver<Leadership> {
-        self.leadership.clone()
+        self.group.leadership.clone()
     }
 }
 

@@ -42,11 +42,6 @@ impl Current {
     fn to_raft(&self) -> SnapshotOf<Types, SnapshotFile> {
         SnapshotOf::<Types, SnapshotFile> { meta: self.meta.clone(), snapshot: self.file.clone() }
     }
-
-    /// Returns the last entry it covers.
-    pub(crate) fn last_index(&self) -> Option<u64> {
-        self.meta.last_log_id.map(|last| last.index)
-    }
 }
 
 /// The snapshots of one group.
@@ -70,6 +65,23 @@ impl Snapshots {
     /// Returns the newest snapshot, and every change of it.
     pub(crate) fn current(&self) -> watch::Receiver<Option<Current>> {
         self.current.subscribe()
+    }
+
+    /// Returns the last entry the newest snapshot covers.
+    pub(crate) fn last_index(&self) -> Option<u64> {
+        self.current.borrow().as_ref().and_then(|current| current.meta.last_log_id).map(|last| last.index)
+    }
+
+    /// Tells whether the disk has room for another snapshot, which is at most the newest one and what the log brought
+    /// since, with as much again to spare.
+    pub(crate) fn has_room(&self, since: u64) -> bool {
+        let newest = self.current.borrow().as_ref().map(|current| current.file.path.clone());
+        let size = newest.and_then(|path| std::fs::metadata(path).ok()).map_or(0, |file| file.len());
+        match rustix::fs::statvfs(&self.dir) {
+            Ok(disk) => disk.f_bavail.saturating_mul(disk.f_frsize) / 2 > size.saturating_add(since),
+            // A disk that does not answer is found out by the write itself.
+            Err(_) => true,
+        }
     }
 
     pub(crate) fn to_raft(&self) -> Option<SnapshotOf<Types, SnapshotFile>> {
@@ -262,4 +274,94 @@ fn restore(path: &Path, machine: &impl Machine) -> Result<Current, OpenError> {
     };
     let meta = read().map_err(|source| OpenError::DamagedSnapshot { file: path.to_path_buf(), source })?;
     Ok(Current { meta, file: SnapshotFile { path: path.to_path_buf() } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::LogId;
+    use leasehold_core::{Applied, LeaderId};
+    use leasehold_service::log::{Committed, Position};
+    use std::io::{Read, Write};
+
+    /// A machine whose state is a text.
+    struct Text(Mutex<String>);
+
+    impl Machine for Text {
+        type View = State;
+
+        fn apply(&self, _: Position, _: Committed<'_>) -> Applied {
+            Applied::default()
+        }
+
+        fn view(&self) -> State {
+            State(self.0.lock().clone())
+        }
+
+        fn install(&self, snapshot: &mut dyn Read) -> io::Result<()> {
+            let mut text = String::new();
+            snapshot.read_to_string(&mut text)?;
+            *self.0.lock() = text;
+            Ok(())
+        }
+    }
+
+    struct State(String);
+
+    impl View for State {
+        fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+            out.write_all(self.0.as_bytes())
+        }
+    }
+
+    fn meta(index: u64) -> SnapshotMeta {
+        let last_log_id = Some(LogId { leader_id: LeaderId { term: 1, node: 1 }, index });
+        SnapshotMeta { last_log_id, ..SnapshotMeta::default() }
+    }
+
+    fn text(text: &str) -> Text {
+        Text(Mutex::new(text.into()))
+    }
+
+    #[test]
+    fn a_received_snapshot_replaces_the_state_and_the_one_before() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let sender = Snapshots::open(from.path(), 0, &text("")).unwrap();
+        let sent = sender.write(&State("new".into()), meta(7)).unwrap();
+        let machine = text("old");
+        let receiver = Snapshots::open(to.path(), 0, &machine).unwrap();
+        receiver.write(&State("old".into()), meta(3)).unwrap();
+        receiver.install(meta(7), &sent.file.path, &machine).unwrap();
+        assert_eq!(*machine.0.lock(), "new");
+        let restarted = text("");
+        let receiver = Snapshots::open(to.path(), 0, &restarted).unwrap();
+        assert_eq!((restarted.0.lock().as_str(), receiver.last_index()), ("new", Some(7)));
+        assert_eq!(std::fs::read_dir(to.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_received_snapshot_that_is_damaged_or_mislabelled_changes_nothing() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let sender = Snapshots::open(from.path(), 0, &text("")).unwrap();
+        let sent = sender.write(&State("new".into()), meta(7)).unwrap().file.path;
+        let machine = text("old");
+        let receiver = Snapshots::open(to.path(), 0, &machine).unwrap();
+        receiver.install(meta(8), &sent, &machine).unwrap_err();
+        let mut bytes = std::fs::read(&sent).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        std::fs::write(&sent, bytes).unwrap();
+        receiver.install(meta(7), &sent, &machine).unwrap_err();
+        assert_eq!((machine.0.lock().as_str(), receiver.last_index()), ("old", None));
+    }
+
+    #[test]
+    fn there_is_one_writer_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let snapshots = Arc::new(Snapshots::open(dir.path(), 0, &text("")).unwrap());
+        let writing = snapshots.begin().unwrap();
+        assert!(snapshots.begin().is_none());
+        drop(writing);
+        assert!(snapshots.begin().is_some());
+    }
 }

@@ -109,11 +109,12 @@ impl LogStore {
         callback: Option<IOFlushed<Types>>,
         change: impl FnOnce(&mut RaftLog<Stored>) -> io::Result<Segment>,
     ) -> io::Result<()> {
+        let mut files = self.shared.files.lock();
+        let files = &mut *files;
+        // Under the lock: a failed flush first names its reason, then answers all who wait.
         if let Some(reason) = self.shared.fatal.reason() {
             return Err(io::Error::other(reason));
         }
-        let mut files = self.shared.files.lock();
-        let files = &mut *files;
         let log = files.log.as_mut().ok_or_else(closed)?;
         let segment = change(log)?;
         files.open_chunk.note(log, records, segment.offset + segment.size, &self.shared.dir)?;

@@ -100,10 +100,8 @@ impl fmt::Display for Candidate {
 impl PartialOrd for Candidate {
     /// Two candidates of one term are not comparable: neither may replace the other.
     fn partial_cmp(&self, other: &Candidate) -> Option<Ordering> {
-        match self.0.term.cmp(&other.0.term) {
-            Ordering::Equal if self.0.node != other.0.node => None,
-            order => Some(order),
-        }
+        let rivals = self.0.term == other.0.term && self.0.node != other.0.node;
+        (!rivals).then(|| self.0.term.cmp(&other.0.term))
     }
 }
 
@@ -174,5 +172,30 @@ impl<T> Drop for Reply<T> {
         if let Some(done) = self.done.take() {
             done(None);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn two_candidates_of_one_term_are_not_comparable() {
+        let candidate = |term, node| Candidate(LeaderId { term, node });
+        assert_eq!(candidate(2, 1).partial_cmp(&candidate(2, 2)), None);
+        assert_eq!(candidate(2, 1).partial_cmp(&candidate(2, 1)), Some(Ordering::Equal));
+        assert_eq!(candidate(1, 9).partial_cmp(&candidate(2, 1)), Some(Ordering::Less));
+        assert_eq!(candidate(2, 1).partial_cmp(&LeaderId { term: 2, node: 2 }), Some(Ordering::Less));
+        assert_eq!(candidate(3, 1).partial_cmp(&LeaderId { term: 2, node: 2 }), Some(Ordering::Greater));
+    }
+
+    #[test]
+    fn a_reply_answers_exactly_once_even_if_it_is_dropped() {
+        let (tell, told) = mpsc::channel();
+        let reply = |tell: mpsc::Sender<Option<u32>>| Reply::new(move |answer| tell.send(answer).unwrap());
+        reply(tell.clone()).on_complete(7);
+        drop(reply(tell));
+        assert_eq!(told.iter().collect::<Vec<_>>(), [Some(7), None]);
     }
 }

@@ -1,4 +1,5 @@
 //! A node from outside: it starts, takes proposals, survives restarts, and stops when it must.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Snapshots: written when the log has grown, restored at start, and the log behind them freed.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod common;
 

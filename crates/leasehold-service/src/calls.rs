@@ -55,7 +55,11 @@ impl Calls {
 }
 
 fn subject(namespace: &Namespace, command: &Command) -> Option<Subject> {
-    let names = |asks: &Asks| asks.claims.iter().map(|ask| ask.resource.clone()).collect();
+    let names = |asks: &Asks| {
+        let mut names: Vec<ResourceName> = asks.claims.iter().map(|ask| ask.resource.clone()).collect();
+        names.sort();
+        names
+    };
     match command {
         Command::Grant(grant) => Some((namespace.clone(), grant.id, names(&grant.asks))),
         Command::Claim(claim) => Some((namespace.clone(), claim.lease, names(&claim.asks))),

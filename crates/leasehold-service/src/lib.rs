@@ -12,7 +12,7 @@
 //! | `replica.rs`, `ring.rs` | this node's copy of the state, and its recent events |
 //! | `watch.rs`, `waiting.rs`, `parking.rs` | subscriptions; calls that wait in a queue |
 //! | `disk.rs` | refuses before the disk is full |
-//! | `log.rs` | the seam to replication |
+//! | `log.rs`, `memory.rs` | the seam to replication; a log in memory for tests |
 
 mod access;
 mod calls;
@@ -21,6 +21,7 @@ mod disk;
 mod failure;
 mod lanes;
 pub mod log;
+mod memory;
 mod parking;
 mod proposer;
 mod replica;
@@ -33,6 +34,7 @@ pub use access::{Access, Action};
 pub use clock::{Clocks, LeaseClock, MachineClocks, Reading};
 pub use failure::Failure;
 pub use lanes::COMMAND_BYTES_MAX;
+pub use memory::MemoryLog;
 pub use replica::{Frozen, Replica};
 pub use ring::Change;
 pub(crate) use service::Vitals;

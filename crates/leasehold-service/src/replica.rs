@@ -65,6 +65,11 @@ impl Replica {
         query(&self.copy.read().state)
     }
 
+    /// The lease time and revision that were last applied, without a look at the state.
+    pub(crate) fn present(&self) -> (LeaseTime, Revision) {
+        (self.pulse().now, *self.revision.borrow())
+    }
+
     /// The newest applied revision, and every later one.
     pub(crate) fn revisions(&self) -> watch::Receiver<Revision> {
         self.revision.subscribe()

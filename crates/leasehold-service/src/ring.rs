@@ -41,14 +41,17 @@ impl Ring {
 
     /// Takes the events of one log entry, which may be of several revisions.
     pub(crate) fn push(&mut self, events: Vec<Event>) {
-        for event in events {
-            self.bytes += size(&event);
+        // Each change is exactly as long as it must be: most of the ring's memory is in these.
+        let lengths: Vec<usize> = events.chunk_by(|a, b| a.revision == b.revision).map(<[Event]>::len).collect();
+        let mut events = events.into_iter();
+        for length in lengths {
+            let mut change = Vec::with_capacity(length);
+            change.extend(events.by_ref().take(length));
+            self.bytes += change.iter().map(size).sum::<usize>();
+            let revision = change[0].revision;
             match self.changes.back_mut() {
-                Some(last) if last.revision == event.revision => Arc::make_mut(last).events.push(event),
-                _ => {
-                    let change = Change { revision: event.revision, events: vec![event] };
-                    self.changes.push_back(Arc::new(change));
-                }
+                Some(last) if last.revision == revision => Arc::make_mut(last).events.extend(change),
+                _ => self.changes.push_back(Arc::new(Change { revision, events: change })),
             }
         }
         while self.changes.len() > REVISIONS_MAX || (self.bytes > BYTES_MAX && self.changes.len() > 1) {

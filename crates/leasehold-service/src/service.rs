@@ -239,7 +239,7 @@ impl Service {
 
     /// The lease time and revision that this node has applied.
     pub fn present(&self) -> (LeaseTime, Revision) {
-        self.0.replica.look(|state| (state.now(), state.revision()))
+        self.0.replica.present()
     }
 
     /// How the service is doing.

@@ -23,6 +23,7 @@ struct Wish {
     caller: Caller,
     namespace: Namespace,
     lease: LeaseId,
+    /// By name, as the core keeps them.
     resources: Vec<ResourceName>,
     priority: i32,
     /// Whether the lease is granted for this wait and ends with it.
@@ -53,11 +54,13 @@ impl Service {
         if asks.patience == Patience::None {
             return self.execute(caller, namespace, command).await;
         }
+        let mut resources: Vec<ResourceName> = asks.claims.iter().map(|ask| ask.resource.clone()).collect();
+        resources.sort();
         let wish = Wish {
             caller: caller.clone(),
             namespace: namespace.clone(),
             lease,
-            resources: asks.claims.iter().map(|ask| ask.resource.clone()).collect(),
+            resources,
             priority: asks.priority,
             born,
         };

@@ -242,6 +242,7 @@ fn lease_record() -> Record {
         deadline: LeaseTime(15_000),
         granted: LeaseTime(4_000),
         granted_wall: WallTime(1_750_000_000_000),
+        granted_at: Revision(1100),
         renewed: LeaseTime(5_000),
         class: Class::Session,
         parent: Some(lease(BOB)),

@@ -88,10 +88,9 @@ pub(crate) async fn open_with(options: Options) -> Result<Running, OpenError> {
 
 impl Running {
     pub(crate) fn leader(&self) -> LeaderId {
-        match *self.node.leadership().borrow() {
-            Leadership::Leads(leader) => leader,
-            other => panic!("the node does not lead: {other:?}"),
-        }
+        let leadership = *self.node.leadership().borrow();
+        let Leadership::Leads(leader) = leadership else { panic!("the node does not lead: {leadership:?}") };
+        leader
     }
 
     pub(crate) async fn propose(&self, payload: impl Into<Bytes>) -> Result<Applied, Unavailable> {
@@ -129,16 +128,21 @@ pub(crate) fn log_files(dir: &Path) -> Vec<std::path::PathBuf> {
     files
 }
 
-pub(crate) fn copy_dir(from: &Path, to: &Path) {
+/// Copies a directory; says whether all files were still there when their turn came.
+pub(crate) fn copy_dir(from: &Path, to: &Path) -> bool {
+    let mut whole = true;
     std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
+    let mut entries: Vec<_> = std::fs::read_dir(from).unwrap().map(Result::unwrap).collect();
+    // The log before the snapshots, always: see the test that copies a running node.
+    entries.sort_by_key(|entry| entry.file_name());
+    for entry in entries {
         let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy_dir(&entry.path(), &target);
+        if entry.path().is_dir() {
+            whole &= copy_dir(&entry.path(), &target);
         } else if let Err(error) = std::fs::copy(entry.path(), &target) {
-            // A file may be removed between listing and copying, as it may be in a crash.
             assert_eq!(error.kind(), io::ErrorKind::NotFound);
+            whole = false;
         }
     }
+    whole
 }

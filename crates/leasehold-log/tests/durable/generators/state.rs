@@ -83,6 +83,7 @@ fn lease_record() -> BoxedStrategy<Record> {
                 deadline,
                 granted,
                 granted_wall,
+                granted_at: leasehold_core::Revision(granted_wall.0 ^ 5),
                 renewed,
                 class,
                 parent,

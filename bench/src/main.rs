@@ -1,0 +1,35 @@
+//! Measures the service in process, over the real log: every answer comes after fdatasync.
+//!
+//! `cargo xtask bench` runs everything; `cargo xtask bench -- grants expiry` runs some. Figures are printed, not
+//! asserted: they belong to a machine, and docs/operations/performance.md says to which.
+
+#![allow(clippy::print_stdout, reason = "figures go to stdout")]
+
+mod expiry;
+mod figures;
+mod grants;
+mod setup;
+mod size;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let all: [(&str, fn()); 6] = [
+        ("disk", grants::disk),
+        ("grants", grants::grants),
+        ("renewals", grants::renewals),
+        ("expiry", expiry::lateness),
+        ("burst", expiry::burst),
+        ("size", size::million),
+    ];
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    println!("{cores} cores, {} build", if cfg!(debug_assertions) { "debug" } else { "release" });
+    for (name, measure) in all {
+        if wanted.is_empty() || wanted.iter().any(|w| w == name) {
+            println!("\n## {name}");
+            measure();
+        }
+    }
+}

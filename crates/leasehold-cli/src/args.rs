@@ -1,0 +1,149 @@
+//! What can be typed: every command and flag, with its help.
+
+use clap::{Args, Parser, Subcommand};
+use leasehold_api::Id;
+use leasehold_client::Endpoints;
+use leasehold_core::{Holder, Namespace, ResourceName};
+
+use crate::command::{acquire, entry, resources, serve, watch};
+use crate::output::Output;
+
+/// Lends resources for a limited time: locks, elections, reservations.
+///
+/// `lease serve` is the server; every other command talks to one.
+#[derive(Debug, Parser)]
+#[command(name = "lease", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "\
+Examples:
+  lease serve                          start a server here
+  lease acquire orders/7 --hold        hold a resource until Ctrl-C
+  lease ls                             see who holds what
+  lease describe orders/7              see why one is not free
+
+Exit codes: 0 done, 2 usage, 66 not found, 69 unreachable, 73 conflict or stale token, 75 not acquired, \
+77 not permitted, 78 bad configuration, 79 lease lost")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags that every command takes. A flag goes before the environment.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Globals {
+    /// Addresses of the servers, tried in order [env: LEASE_ADDR] [default: http://127.0.0.1:7117]
+    #[arg(long, global = true, value_name = "URL,...")]
+    pub(crate) addr: Option<Endpoints>,
+    /// The set of names to work in [env: LEASE_NAMESPACE] [default: default]
+    #[arg(long, short, global = true, value_name = "NAME", value_parser = namespace)]
+    pub(crate) namespace: Option<String>,
+    // Not a comment for the documentation, which would take the default for a link.
+    #[arg(help = "Whom leases are granted to [env: LEASE_HOLDER] [default: user@host/pid]")]
+    #[arg(long, global = true, value_name = "TEXT", value_parser = holder)]
+    pub(crate) holder: Option<String>,
+    /// How to show data [env: LEASE_OUTPUT] [default: human]
+    #[arg(long, short, global = true, value_name = "FORMAT")]
+    pub(crate) output: Option<Output>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Serve(serve::Serve),
+    #[command(flatten)]
+    Client(ClientCommand),
+}
+
+/// What a server can be asked to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClientCommand {
+    Acquire(acquire::Acquire),
+    Renew(Renew),
+    Release(Release),
+    Show(Show),
+    Ls(resources::Ls),
+    Describe(resources::Describe),
+    Check(resources::Check),
+    Watch(watch::Watch),
+    #[command(subcommand)]
+    Entry(entry::Entry),
+}
+
+/// Extend leases.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  lease renew 05f31c09a4e2b7d8 --ttl 30s
+
+With several ids each gets an answer of its own; the exit code is that of the first refusal.")]
+pub(crate) struct Renew {
+    /// The ids that `lease acquire` printed
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<Id>,
+    /// A new ttl; a shorter one counts from the next renewal
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    pub(crate) ttl: Option<leasehold_api::TtlText>,
+}
+
+/// Give leases back, with all they hold.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  lease release 05f31c09a4e2b7d8
+
+Releasing a lease that has ended already is no error.")]
+pub(crate) struct Release {
+    /// The ids that `lease acquire` printed
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<Id>,
+}
+
+/// Show a lease with all it carries, or why it ended.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  lease show 05f31c09a4e2b7d8")]
+pub(crate) struct Show {
+    /// The id that `lease acquire` printed
+    #[arg(value_name = "ID")]
+    pub(crate) id: Id,
+}
+
+/// Reads the name of a namespace.
+pub(crate) fn namespace(text: &str) -> Result<String, String> {
+    Namespace::new(text).map(|name| name.to_string()).map_err(|reason| reason.to_string())
+}
+
+/// Reads the name of a holder.
+pub(crate) fn holder(text: &str) -> Result<String, String> {
+    Holder::new(text).map(|name| name.to_string()).map_err(|reason| reason.to_string())
+}
+
+/// Reads the name of a resource.
+pub(crate) fn resource(text: &str) -> Result<String, String> {
+    ResourceName::new(text).map(|name| name.to_string()).map_err(|reason| reason.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        fn sweep(command: &clap::Command) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "{}", command.get_name());
+            command.get_subcommands().for_each(sweep);
+        }
+        sweep(&Cli::command());
+    }
+}

@@ -1,0 +1,28 @@
+//! The commands, one file per group.
+
+pub(crate) mod acquire;
+pub(crate) mod entry;
+pub(crate) mod hold;
+pub(crate) mod leases;
+pub(crate) mod resources;
+pub(crate) mod serve;
+pub(crate) mod watch;
+
+use crate::args::ClientCommand;
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// Carries out a client command.
+pub(crate) async fn run(command: ClientCommand, context: Context) -> Result<(), Failure> {
+    match command {
+        ClientCommand::Acquire(args) => acquire::run(args, &context).await,
+        ClientCommand::Renew(args) => leases::renew(args, &context).await,
+        ClientCommand::Release(args) => leases::release(args, &context).await,
+        ClientCommand::Show(args) => leases::show(args, &context).await,
+        ClientCommand::Ls(args) => resources::ls(args, &context).await,
+        ClientCommand::Describe(args) => resources::describe(args, &context).await,
+        ClientCommand::Check(args) => resources::check(args, &context).await,
+        ClientCommand::Watch(args) => watch::run(args, &context).await,
+        ClientCommand::Entry(args) => entry::run(args, &context).await,
+    }
+}

@@ -1,0 +1,124 @@
+//! Lists of resources, waiters and entries as tables.
+
+use leasehold_api::{Entry, Resource, WaiterInfo};
+use serde::Serialize;
+
+use super::table::Table;
+use super::text::{clock, excerpt, left, mode, more, plain, short};
+
+/// A waiter and what it waits for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Waiting {
+    /// For which resource.
+    pub(crate) resource: String,
+    /// Who and how long.
+    #[serde(flatten)]
+    pub(crate) waiter: WaiterInfo,
+}
+
+/// Who holds what.
+pub(crate) fn resources(resources: &[Resource]) -> String {
+    let mut table = Table::new(["RESOURCE", "HOLDER", "TOKEN", "MODE", "HELD", "ENDS IN", "QUEUE", "REASON"]);
+    for resource in resources {
+        let mut rows: Vec<[String; 6]> = Vec::new();
+        for holder in &resource.holders {
+            rows.push([
+                plain(&holder.holder),
+                holder.token.to_string(),
+                mode(holder.mode).to_owned(),
+                clock(holder.held_for),
+                left(holder.remaining),
+                excerpt(holder.reason.as_deref().unwrap_or_default()),
+            ]);
+        }
+        let dash = || "-".to_owned();
+        match more(&resource.holders, resource.holder_count) {
+            0 if rows.is_empty() => {
+                let state = resource.rests.map_or_else(dash, |rests| format!("(rests {} more)", short(rests)));
+                rows.push([state, dash(), dash(), dash(), dash(), String::new()]);
+            }
+            0 => {}
+            more => rows.push([format!("(and {more} more)"), dash(), dash(), dash(), dash(), String::new()]),
+        }
+        for [holder, token, mode, held, ends, reason] in rows {
+            let queue = resource.queue.length.to_string();
+            table.row([plain(&resource.name), holder, token, mode, held, ends, queue, reason]);
+        }
+    }
+    table.lines().join("\n")
+}
+
+/// Who waits for what.
+pub(crate) fn waiting(waiting: &[Waiting]) -> String {
+    let mut table = Table::new(["RESOURCE", "PLACE", "HOLDER", "MODE", "PRIORITY", "WAITS", "GIVES UP IN", "REASON"]);
+    for Waiting { resource, waiter } in waiting {
+        table.row([
+            plain(resource),
+            waiter.position.to_string(),
+            plain(&waiter.holder),
+            mode(waiter.mode).to_owned(),
+            waiter.priority.to_string(),
+            clock(waiter.waited),
+            waiter.patience.map_or_else(|| "never".to_owned(), short),
+            excerpt(waiter.reason.as_deref().unwrap_or_default()),
+        ]);
+    }
+    table.lines().join("\n")
+}
+
+/// Keys and values.
+pub(crate) fn entries(entries: &[Entry]) -> String {
+    let mut table = Table::new(["KEY", "REVISION", "VERSION", "LEASE", "VALUE"]);
+    for entry in entries {
+        table.row([
+            key_of(entry),
+            entry.modified.to_string(),
+            entry.version.to_string(),
+            entry.lease.map_or_else(|| "-".to_owned(), |lease| lease.to_string()),
+            match (&entry.value, entry.value_bytes()) {
+                (Some(text), _) => excerpt(text),
+                (None, Some(bytes)) => format!("({} bytes)", bytes.len()),
+                (None, None) => "(damaged)".to_owned(),
+            },
+        ]);
+    }
+    table.lines().join("\n")
+}
+
+/// The key of an entry as text; one that is not UTF-8 as its base64.
+pub(crate) fn key_of(entry: &Entry) -> String {
+    match (&entry.key, &entry.key_base64) {
+        (Some(key), _) => plain(key),
+        (None, Some(base64)) => format!("base64:{}", plain(base64)),
+        (None, None) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_api::{EntryList, QueueList, ResourceList};
+
+    use super::*;
+
+    #[test]
+    fn resources_are_listed_with_their_holders() {
+        let list: ResourceList = serde_json::from_str(include_str!("../../tests/golden/ls.json")).unwrap();
+        assert_eq!(resources(&list.resources) + "\n", include_str!("../../tests/golden/ls.txt"));
+        assert_eq!(resources(&[]), "");
+    }
+
+    #[test]
+    fn waiters_are_listed_with_what_they_wait_for() {
+        let queue: QueueList = serde_json::from_str(include_str!("../../tests/golden/ls_waiting.json")).unwrap();
+        let resource = "orders/7".to_owned();
+        let rows: Vec<_> =
+            queue.waiters.into_iter().map(|waiter| Waiting { resource: resource.clone(), waiter }).collect();
+        assert_eq!(waiting(&rows) + "\n", include_str!("../../tests/golden/ls_waiting.txt"));
+    }
+
+    #[test]
+    fn entries_are_listed_with_the_beginning_of_their_values() {
+        let list: EntryList = serde_json::from_str(include_str!("../../tests/golden/entry_ls.json")).unwrap();
+        assert_eq!(entries(&list.entries) + "\n", include_str!("../../tests/golden/entry_ls.txt"));
+    }
+}

@@ -1,0 +1,177 @@
+//! One Raft group: its log, its snapshots, its machine, and the tasks that watch over them.
+//!
+//! A group owns all of its state, so that a node can hold more than one. It elects itself at once if it is its only
+//! voter, instead of waiting for a leader that cannot exist, and leads only when its own first entry is applied.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::LeaderId;
+use leasehold_service::log::{Leadership, Machine};
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::{Raft, ServerState};
+use tokio::sync::watch;
+
+use crate::directory::Identity;
+use crate::error::OpenError;
+use crate::group_commit::Fatal;
+use crate::machine::{Applier, Progress};
+use crate::network::NoPeers;
+use crate::options::Options;
+use crate::snapshot::Snapshots;
+use crate::store::LogStore;
+use crate::types::{Member, Types};
+use crate::wal::Cut;
+
+/// How long a due snapshot waits before it looks for room on the disk again.
+const ROOM_PAUSE: Duration = Duration::from_secs(5);
+
+/// What a group has on disk, opened.
+#[derive(Clone)]
+pub(crate) struct GroupFiles {
+    pub(crate) store: LogStore,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) cut: Option<Cut>,
+    pub(crate) fatal: Fatal,
+}
+
+impl GroupFiles {
+    /// Opens the files in `dir` and restores the newest snapshot into the machine. Blocks.
+    pub(crate) fn open(dir: &Path, options: &Options, machine: &impl Machine) -> Result<GroupFiles, OpenError> {
+        let fatal = Fatal::new();
+        let (store, cut) = LogStore::open(&dir.join("log"), options.chunk_limits(), fatal.clone())?;
+        let snapshots = Snapshots::open(&dir.join("snapshots"), options.disk_floor, machine).and_then(|snapshots| {
+            refuse_gap(dir, store.purged_index(), snapshots.last_index())?;
+            Ok(Arc::new(snapshots))
+        });
+        // The log lets go of its files here and now, not when somebody gets to it.
+        let snapshots = snapshots.inspect_err(|_| store.close())?;
+        Ok(GroupFiles { store, snapshots, cut, fatal })
+    }
+}
+
+/// Without the snapshot that a purge relied on, the state cannot be rebuilt.
+fn refuse_gap(dir: &Path, purged: Option<u64>, snapshot: Option<u64>) -> Result<(), OpenError> {
+    match purged {
+        Some(purged) if snapshot.is_none_or(|snapshot| snapshot < purged) => {
+            Err(OpenError::Gap { dir: dir.to_path_buf(), purged, snapshot })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// A running group.
+pub(crate) struct Group<M: Machine> {
+    pub(crate) raft: Raft<Types, Applier<M>>,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) leadership: watch::Receiver<Leadership>,
+    pub(crate) files: GroupFiles,
+}
+
+impl<M: Machine> Group<M> {
+    /// Starts Raft and those who watch it; returns when the group leads, if this node is its only voter.
+    pub(crate) async fn start(
+        options: Options,
+        identity: Identity,
+        files: GroupFiles,
+        machine: Arc<M>,
+    ) -> Result<Group<M>, OpenError> {
+        let config = Arc::new(options.raft_config(identity.cluster)?);
+        let progress = Arc::new(Progress::new(identity.node, options.snapshot_bytes));
+        let applier = Applier::new(machine, files.snapshots.clone(), progress.clone(), files.fatal.clone());
+        let raft = Raft::new(identity.node, config, NoPeers, files.store.clone(), applier).await.map_err(stopped)?;
+
+        let (tell, leadership) = watch::channel(Leadership::Unknown);
+        tokio::spawn(watch_leadership(raft.clone(), progress.clone(), tell, files.fatal.clone()));
+        tokio::spawn(write_due_snapshots(raft.clone(), progress.clone(), files.snapshots.clone()));
+
+        let mut group = Group { raft, progress, leadership, files };
+        group.elect(identity, options.address).await?;
+        Ok(group)
+    }
+
+    async fn elect(&mut self, identity: Identity, address: String) -> Result<(), OpenError> {
+        if !self.raft.is_initialized().await.map_err(stopped)? {
+            // Elects, too: another election would only begin a second term.
+            let members = BTreeMap::from([(identity.node, Member { address })]);
+            self.raft.initialize(members).await.map_err(stopped)?;
+        } else if self.raft.voter_ids().eq([identity.node]) {
+            self.raft.trigger().elect(false).await.map_err(stopped)?;
+        } else {
+            return Ok(());
+        }
+        tokio::select! {
+            led = self.leadership.wait_for(|leadership| matches!(leadership, Leadership::Leads(_))) => {
+                led.map(drop).map_err(stopped)
+            }
+            reason = self.files.fatal.wait() => Err(OpenError::Stopped(reason)),
+        }
+    }
+}
+
+fn stopped(error: impl std::fmt::Display) -> OpenError {
+    OpenError::Stopped(error.to_string())
+}
+
+/// Tells who leads; this node only once its own first entry is applied. Also notices when Raft ends.
+async fn watch_leadership<M: Machine>(
+    raft: Raft<Types, Applier<M>>,
+    progress: Arc<Progress>,
+    tell: watch::Sender<Leadership>,
+    fatal: Fatal,
+) {
+    // Not `raft.metrics()`, which changes with every entry.
+    let mut server = raft.server_metrics();
+    let mut ready = progress.ready();
+    loop {
+        let now = {
+            let server = server.borrow_watched();
+            let granted = server.vote.committed.then_some(server.vote.leader_id.0);
+            leadership(granted, server.state, *ready.borrow_and_update())
+        };
+        tell.send_if_modified(|before| std::mem::replace(before, now) != now);
+        tokio::select! {
+            changed = server.changed() => if changed.is_err() { break },
+            _ = ready.changed() => {}
+        }
+    }
+    tell.send_replace(Leadership::Unknown);
+    match &raft.metrics().borrow_watched().running_state {
+        // A shutdown; no failure.
+        Err(openraft::errors::Fatal::Stopped) => {}
+        // What caused it has usually been named already, and better.
+        Err(error) => fatal.set(|| error.to_string()),
+        Ok(()) => fatal.set(|| "the consensus task ended without a reason".into()),
+    }
+}
+
+fn leadership(granted: Option<LeaderId>, state: ServerState, ready: Option<LeaderId>) -> Leadership {
+    match (granted, state) {
+        (Some(leader), ServerState::Leader) if ready == Some(leader) => Leadership::Leads(leader),
+        (Some(leader), ServerState::Follower | ServerState::Learner) => Leadership::Follows(leader),
+        (Some(_), ServerState::Leader | ServerState::Candidate | ServerState::Shutdown) | (None, _) => {
+            Leadership::Unknown
+        }
+    }
+}
+
+/// Asks for a snapshot whenever the log has grown enough and the disk has room for it.
+async fn write_due_snapshots<M: Machine>(
+    raft: Raft<Types, Applier<M>>,
+    progress: Arc<Progress>,
+    snapshots: Arc<Snapshots>,
+) {
+    loop {
+        progress.snapshot_due().await;
+        // A snapshot that fails to be written stops the node; one that waits only leaves a longer log.
+        while !snapshots.has_room(progress.unsaved_bytes()) {
+            tracing::warn!("a snapshot is due, but the disk has no room for it; free some space");
+            tokio::time::sleep(ROOM_PAUSE).await;
+        }
+        if raft.trigger().snapshot().await.is_err() {
+            return;
+        }
+    }
+}
