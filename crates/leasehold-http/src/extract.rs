@@ -1,10 +1,12 @@
 //! Query strings and bodies, with a clear refusal for whatever cannot be read.
 
+use std::time::Duration;
+
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use leasehold_api::{Code, Invalid, Problem};
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
@@ -12,6 +14,9 @@ use serde_json::error::Category;
 use crate::errors::Refusal;
 use crate::path::decoded;
 use crate::server::App;
+
+/// A caller whose body does not arrive within this time is refused: it holds a connection that others want.
+const BODY_WITHIN: Duration = Duration::from_secs(20);
 
 /// The parameters of a query string.
 #[derive(Debug)]
@@ -92,18 +97,29 @@ fn require_json(headers: &HeaderMap) -> Result<(), Refusal> {
 
 /// Reads a body of at most `limit` bytes.
 pub(crate) async fn read_body(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Refusal> {
-    let too_large = || Refusal::new(Code::TooLarge, format!("the body is larger than {limit} bytes"));
+    let too_large = || unread(Code::TooLarge, format!("the body is larger than {limit} bytes"));
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if declared.is_some_and(|length| length > limit as u64) {
         return Err(too_large());
     }
-    axum::body::to_bytes(body, limit).await.map_err(|error| {
+    let Ok(read) = tokio::time::timeout(BODY_WITHIN, axum::body::to_bytes(body, limit)).await else {
+        let detail = format!("the body did not arrive within {} s", BODY_WITHIN.as_secs());
+        return Err(unread(Code::Malformed, detail));
+    };
+    read.map_err(|error| {
         let error = error.into_inner();
         match error.downcast_ref::<http_body_util::LengthLimitError>() {
             Some(_) => too_large(),
             None => Refusal::new(Code::Malformed, format!("the body cannot be read: {error}")),
         }
     })
+}
+
+/// A refusal of a body that is not read to its end: the connection cannot be used again, and the caller is told so.
+fn unread(code: Code, detail: String) -> Refusal {
+    let mut refusal = Refusal::new(code, detail);
+    refusal.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    refusal
 }
 
 /// Reads JSON; a refusal says where it is wrong.

@@ -42,7 +42,7 @@ impl GroupFiles {
     pub(crate) fn open(dir: &Path, options: &Options, machine: &impl Machine) -> Result<GroupFiles, OpenError> {
         let fatal = Fatal::new();
         let (store, cut) = LogStore::open(&dir.join("log"), options.chunk_limits(), fatal.clone())?;
-        let snapshots = Snapshots::open(&dir.join("snapshots"), machine).and_then(|snapshots| {
+        let snapshots = Snapshots::open(&dir.join("snapshots"), options.disk_floor, machine).and_then(|snapshots| {
             refuse_gap(dir, store.purged_index(), snapshots.last_index())?;
             Ok(Arc::new(snapshots))
         });

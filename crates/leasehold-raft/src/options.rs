@@ -28,6 +28,8 @@ pub struct Options {
     pub election_max: Duration,
     /// A snapshot is written when the log has grown by so many bytes since the last one.
     pub snapshot_bytes: u64,
+    /// A snapshot must leave so many bytes free on the disk; one that cannot is put off.
+    pub disk_floor: u64,
     /// So many entries stay in the log behind a snapshot, so that a short absence of a node needs no snapshot.
     pub retained_entries: u64,
     /// The size of one log file. Disk is freed, and payloads are kept in memory, by whole files.
@@ -47,6 +49,7 @@ impl Options {
             election_min: Duration::from_millis(300),
             election_max: Duration::from_millis(600),
             snapshot_bytes: 256 * 1024 * 1024,
+            disk_floor: 0,
             retained_entries: 10_000,
             log_file_bytes: limits.bytes,
             log_file_records: limits.records,

@@ -2,10 +2,12 @@
 //!
 //! A file is written beside, synced, renamed, and its directory synced; then the one before it is removed. Leftovers of
 //! an interrupted write go at the next start. There are never two writes at once. All of it runs on blocking threads.
+//! A write that finds the disk full is given up and the older snapshot stays: the log, which must not fail, needs the
+//! room more, and the next snapshot is due when it has grown again.
 //! What the bytes mean is the machine's; their container is `leasehold_log::BlockWriter`.
 
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,16 +48,18 @@ impl Current {
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     dir: PathBuf,
+    /// How many bytes a snapshot must leave free on its disk.
+    disk_floor: u64,
     current: watch::Sender<Option<Current>>,
     writing: AtomicBool,
 }
 
 impl Snapshots {
     /// Opens the directory, removes leftovers, and installs the newest snapshot into the machine.
-    pub(crate) fn open(dir: &Path, machine: &impl Machine) -> Result<Snapshots, OpenError> {
+    pub(crate) fn open(dir: &Path, disk_floor: u64, machine: &impl Machine) -> Result<Snapshots, OpenError> {
         let newest = clean_up(dir)?;
-        let current = newest.map(|path| restore(&path, machine)).transpose()?;
-        Ok(Snapshots { dir: dir.to_path_buf(), current: watch::Sender::new(current), writing: AtomicBool::new(false) })
+        let current = watch::Sender::new(newest.map(|path| restore(&path, machine)).transpose()?);
+        Ok(Snapshots { dir: dir.to_path_buf(), disk_floor, current, writing: AtomicBool::new(false) })
     }
 
     /// Returns the newest snapshot, and every change of it.
@@ -92,12 +96,27 @@ impl Snapshots {
 
     fn write(&self, view: &impl View, meta: SnapshotMeta) -> io::Result<Current> {
         let unfinished = self.dir.join("writing.tmp");
-        let file = directory::create_private(&unfinished)?;
-        let mut out = BlockWriter::new(BufWriter::new(file), &convert::snapshot_header(&meta))?;
-        view.write(&mut out)?;
-        let file = out.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
+        if let Err(error) = self.write_file(&unfinished, view, &meta) {
+            // What it took of a full disk is needed by the log; a leftover goes at the next start anyway.
+            let _ = std::fs::remove_file(&unfinished);
+            return Err(error);
+        }
         self.publish(&unfinished, meta)
+    }
+
+    fn write_file(&self, path: &Path, view: &impl View, meta: &SnapshotMeta) -> io::Result<()> {
+        let file = directory::create_private(path)?;
+        let file = Careful { file, dir: &self.dir, floor: self.disk_floor, since_look: LOOK_EVERY };
+        let mut out = BlockWriter::new(BufWriter::new(file), &convert::snapshot_header(meta))?;
+        view.write(&mut out)?;
+        let careful = out.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+        careful.file.sync_all()
+    }
+
+    /// What openraft is told when no newer snapshot could be written: it keeps what it has.
+    fn as_before(&self) -> SnapshotOf<Types, SnapshotFile> {
+        let nothing = || Current { meta: SnapshotMeta::default(), file: SnapshotFile { path: self.dir.join("none") } };
+        self.current.borrow().clone().unwrap_or_else(nothing).to_raft()
     }
 
     /// Verifies a received file, swaps the machine's state for it, and keeps it as the newest.
@@ -168,9 +187,50 @@ impl<V: View> RaftSnapshotBuilder<Types> for Builder<V> {
     async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<Types, SnapshotFile>> {
         let (view, meta, writing) =
             self.work.get_mut().take().ok_or_else(|| io::Error::other("a builder serves once"))?;
-        let write = move || writing.snapshots.write(&view, meta);
-        let current = tokio::task::spawn_blocking(write).await.map_err(io::Error::other)??;
-        Ok(current.to_raft())
+        let write = move || match writing.snapshots.write(&view, meta) {
+            Ok(current) => Ok(current.to_raft()),
+            Err(error) if is_full(&error) => {
+                tracing::warn!(%error, "no room for a snapshot; the log keeps growing until there is");
+                Ok(writing.snapshots.as_before())
+            }
+            Err(error) => Err(error),
+        };
+        tokio::task::spawn_blocking(write).await.map_err(io::Error::other)?
+    }
+}
+
+/// A snapshot can wait for room; other failures tell of a broken disk.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+}
+
+/// How many bytes are written between two looks at the disk.
+const LOOK_EVERY: usize = 1 << 20;
+
+/// A file that refuses to grow when it would leave too little room for the log.
+struct Careful<'a> {
+    file: File,
+    dir: &'a Path,
+    floor: u64,
+    since_look: usize,
+}
+
+impl Write for Careful<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.since_look >= LOOK_EVERY {
+            let disk = rustix::fs::statvfs(self.dir)?;
+            if disk.f_bavail.saturating_mul(disk.f_frsize) < self.floor.saturating_add(LOOK_EVERY as u64) {
+                return Err(io::Error::new(io::ErrorKind::StorageFull, "too little room would be left on the disk"));
+            }
+            self.since_look = 0;
+        }
+        let written = self.file.write(bytes)?;
+        self.since_look += written;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -266,15 +326,15 @@ mod tests {
     #[test]
     fn a_received_snapshot_replaces_the_state_and_the_one_before() {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let sender = Snapshots::open(from.path(), &text("")).unwrap();
+        let sender = Snapshots::open(from.path(), 0, &text("")).unwrap();
         let sent = sender.write(&State("new".into()), meta(7)).unwrap();
         let machine = text("old");
-        let receiver = Snapshots::open(to.path(), &machine).unwrap();
+        let receiver = Snapshots::open(to.path(), 0, &machine).unwrap();
         receiver.write(&State("old".into()), meta(3)).unwrap();
         receiver.install(meta(7), &sent.file.path, &machine).unwrap();
         assert_eq!(*machine.0.lock(), "new");
         let restarted = text("");
-        let receiver = Snapshots::open(to.path(), &restarted).unwrap();
+        let receiver = Snapshots::open(to.path(), 0, &restarted).unwrap();
         assert_eq!((restarted.0.lock().as_str(), receiver.last_index()), ("new", Some(7)));
         assert_eq!(std::fs::read_dir(to.path()).unwrap().count(), 1);
     }
@@ -282,10 +342,10 @@ mod tests {
     #[test]
     fn a_received_snapshot_that_is_damaged_or_mislabelled_changes_nothing() {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let sender = Snapshots::open(from.path(), &text("")).unwrap();
+        let sender = Snapshots::open(from.path(), 0, &text("")).unwrap();
         let sent = sender.write(&State("new".into()), meta(7)).unwrap().file.path;
         let machine = text("old");
-        let receiver = Snapshots::open(to.path(), &machine).unwrap();
+        let receiver = Snapshots::open(to.path(), 0, &machine).unwrap();
         receiver.install(meta(8), &sent, &machine).unwrap_err();
         let mut bytes = std::fs::read(&sent).unwrap();
         let last = bytes.len() - 1;
@@ -298,7 +358,7 @@ mod tests {
     #[test]
     fn there_is_one_writer_at_a_time() {
         let dir = tempfile::tempdir().unwrap();
-        let snapshots = Arc::new(Snapshots::open(dir.path(), &text("")).unwrap());
+        let snapshots = Arc::new(Snapshots::open(dir.path(), 0, &text("")).unwrap());
         let writing = snapshots.begin().unwrap();
         assert!(snapshots.begin().is_none());
         drop(writing);

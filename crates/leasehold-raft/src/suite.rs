@@ -49,7 +49,7 @@ impl StoreBuilder<Types, LogStore, Applier<Nothing>, tempfile::TempDir> for Stor
             crate::directory::make_directory(&dir.path().join(sub)).unwrap();
         }
         let (store, _) = LogStore::open(&dir.path().join("log"), self.0, fatal.clone()).unwrap();
-        let snapshots = Snapshots::open(&dir.path().join("snapshots"), &*machine).unwrap();
+        let snapshots = Snapshots::open(&dir.path().join("snapshots"), 0, &*machine).unwrap();
         let progress = Arc::new(Progress::new(1, u64::MAX));
         Ok((dir, store, Applier::new(machine, Arc::new(snapshots), progress, fatal)))
     }

@@ -1,19 +1,26 @@
 //! A listener for clients: bounded in connections and in patience with each of them.
 
+use std::future::Future;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tracing::{debug, warn};
 
 /// A client that does not finish its request head within this time is cut.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// A connection of HTTP/2 shows that it is alive this often, and is cut if it does not within as long again.
+const ALIVE_EVERY: Duration = Duration::from_secs(20);
 /// How long calls under way may take after the server was told to stop.
 const FINISH_WITHIN: Duration = Duration::from_secs(5);
 
@@ -38,6 +45,7 @@ impl Listener {
         let mut builder = Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN);
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1024);
+        builder.http2().keep_alive_interval(ALIVE_EVERY).keep_alive_timeout(ALIVE_EVERY);
         let builder = Arc::new(builder);
         let places = Arc::new(Semaphore::new(self.connections));
         let graceful = GracefulShutdown::new();
@@ -60,7 +68,7 @@ impl Listener {
                 _ = stop.changed() => break,
             };
             let service = TowerToHyperService::new(router.clone());
-            let io = TokioIo::new(prepared(stream));
+            let io = TokioIo::new(Prompt::new(prepared(stream)));
             let connection = builder.serve_connection(io, service).into_owned();
             let connection = graceful.watch(connection);
             tokio::spawn(async move {
@@ -82,4 +90,66 @@ fn prepared(stream: TcpStream) -> TcpStream {
         debug!(%error, "a connection keeps its small-packet delay");
     }
     stream
+}
+
+/// A connection that must begin to speak within [`HEAD_WITHIN`].
+///
+/// The time limit on request heads begins once the protocol is known, which takes a few bytes: without this, a
+/// connection that sends less would keep its place for ever.
+struct Prompt {
+    stream: TcpStream,
+    unheard: Option<Pin<Box<tokio::time::Sleep>>>,
+    heard: usize,
+}
+
+/// By then it is known which protocol is spoken: the length of HTTP/2's preface.
+const PREFACE: usize = 24;
+
+impl Prompt {
+    fn new(stream: TcpStream) -> Self {
+        Self { stream, unheard: Some(Box::pin(tokio::time::sleep(HEAD_WITHIN))), heard: 0 }
+    }
+}
+
+impl AsyncRead for Prompt {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        if let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(cx, into) {
+            self.heard += into.filled().len() - before;
+            if self.heard >= PREFACE {
+                self.unheard = None;
+            }
+            return Poll::Ready(read);
+        }
+        match &mut self.unheard {
+            Some(unheard) => unheard.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncWrite for Prompt {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
 }

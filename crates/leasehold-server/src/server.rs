@@ -94,6 +94,8 @@ fn node_options(config: &Config, address: SocketAddr) -> leasehold_raft::Options
         election_min,
         election_max,
         snapshot_bytes: config.raft.snapshot_bytes,
+        // Between the mark where new work is refused and the one where nothing is proposed any more.
+        disk_floor: config.disk_reserve / 2,
         ..leasehold_raft::Options::new(&config.data)
     }
 }

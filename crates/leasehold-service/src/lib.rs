@@ -15,6 +15,7 @@
 //! | `log.rs`, `memory.rs` | the seam to replication; a log in memory for tests |
 
 mod access;
+mod calls;
 mod clock;
 mod disk;
 mod failure;

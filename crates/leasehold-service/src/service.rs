@@ -15,6 +15,7 @@ use tracing::{error, info};
 
 use crate::Failure;
 use crate::access::{Access, Action};
+use crate::calls::Calls;
 use crate::clock::Clocks;
 use crate::disk::{DiskGuard, Room};
 use crate::lanes::{COMMAND_BYTES_MAX, Lane, Lanes, Reply};
@@ -122,6 +123,7 @@ struct Inner {
     disk: Arc<DiskGuard>,
     vitals: Arc<Vitals>,
     in_flight: Arc<InFlight>,
+    calls: Calls,
     barrier: Barrier,
     stop: watch::Sender<bool>,
 }
@@ -162,7 +164,8 @@ impl Service {
         });
         let stop = watch::Sender::new(false);
         let access = options.access;
-        let service = Self(Arc::new(Inner { access, replica, lanes, disk, vitals, in_flight, barrier, stop }));
+        let calls = Calls::default();
+        let service = Self(Arc::new(Inner { access, replica, lanes, disk, vitals, in_flight, calls, barrier, stop }));
         if let Some(limits) = options.limits {
             tokio::spawn(service.clone().configure(limits, leadership));
         }
@@ -171,6 +174,17 @@ impl Service {
 
     /// Carries out a command. One that has to wait in a queue is answered with its place there.
     pub async fn execute(&self, caller: &Caller, namespace: &Namespace, command: Command) -> Result<Done, Failure> {
+        self.0.calls.note(namespace, &command);
+        self.carry_out(caller, namespace, command).await
+    }
+
+    /// Carries out a command of a call that is already known.
+    pub(crate) async fn carry_out(
+        &self,
+        caller: &Caller,
+        namespace: &Namespace,
+        command: Command,
+    ) -> Result<Done, Failure> {
         let inner = &*self.0;
         inner.access.authorize(caller, namespace, Action::Command(&command))?;
         if inner.disk.room() != Room::Ample && Lane::of(&command) == Lane::New {
@@ -266,6 +280,10 @@ impl Service {
         let mut stop = self.0.stop.subscribe();
         // The sender lives in this very service.
         let _ = stop.wait_for(|stopped| *stopped).await;
+    }
+
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.0.calls
     }
 
     pub(crate) fn replica(&self) -> &Replica {

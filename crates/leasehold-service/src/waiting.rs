@@ -1,7 +1,9 @@
 //! Calls that wait in a queue: kept alive while they are open, cleaned up when they break.
 //!
 //! The wait runs in a task of its own, so a caller that goes away at any moment leaves nothing behind: a claim
-//! that is still waiting leaves its queue, one that was just granted is given back.
+//! that is still waiting leaves its queue, one that was granted after a wait is given back. Unless the caller has come
+//! back: see `calls.rs`. A call that did not have to wait gives nothing back: it may be a late copy of one that was
+//! answered, and its client holds what it found.
 
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use leasehold_core::{
 use tokio::sync::oneshot;
 use tracing::debug;
 
+use crate::calls::Call;
 use crate::{Done, Failure, Service};
 
 /// A wait as its caller described it.
@@ -67,25 +70,32 @@ impl Service {
     }
 
     async fn wait(self, wish: Wish, command: Command, mut reply: oneshot::Sender<Result<Done, Failure>>) {
-        let queued = self.execute(&wish.caller, &wish.namespace, command).await;
-        let result = match queued {
-            Ok(done) => tokio::select! {
-                result = self.until_served(&wish, done) => result,
+        let call = self.calls().enter(&wish.namespace, &command);
+        let only = || call.as_ref().is_none_or(Call::is_the_only_one);
+        let queued = self.carry_out(&wish.caller, &wish.namespace, command).await;
+        let waits = queued.as_ref().ok().and_then(|done| waits_for(&done.outcome, &wish));
+        let result = match (queued, waits) {
+            (Ok(_), Some(number)) => tokio::select! {
+                result = self.until_served(&wish, number) => result,
                 () = reply.closed() => {
-                    self.give_up(&wish).await;
+                    if only() {
+                        self.give_up(&wish).await;
+                    }
                     return;
                 }
             },
-            Err(failure) => Err(failure),
+            (at_once, _) => at_once,
         };
-        // The caller may have gone just now: what it got goes back.
-        if let Err(Ok(_)) = reply.send(result) {
+        // The caller may have gone just now: what it waited for goes back.
+        if let Err(Ok(_)) = reply.send(result)
+            && waits.is_some()
+            && only()
+        {
             self.give_up(&wish).await;
         }
     }
 
-    async fn until_served(&self, wish: &Wish, queued: Done) -> Result<Done, Failure> {
-        let Some(number) = waits_for(&queued.outcome, wish) else { return Ok(queued) };
+    async fn until_served(&self, wish: &Wish, number: Revision) -> Result<Done, Failure> {
         let mut position = 0;
         let parked = self.replica().parking.listen(&wish.namespace, wish.lease);
         loop {

@@ -1,0 +1,145 @@
+//! Open calls that wait, by what they wait for.
+//!
+//! A call that breaks gives up what it waited for. A client that lost its connection repeats the call with the same
+//! lease id, though, and what it finds is its own again: then the broken call has nothing left to give up. So a call
+//! gives up only if no other call for the same thing was open at the same time; otherwise the lease's ttl decides.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use leasehold_core::{Asks, Command, LeaseId, Namespace, ResourceName};
+use parking_lot::Mutex;
+
+/// What a call asks for.
+type Subject = (Namespace, LeaseId, Vec<ResourceName>);
+
+/// What is known of the calls for one thing.
+#[derive(Debug, Default)]
+struct Known {
+    /// The number of the latest call.
+    latest: u64,
+    open: usize,
+}
+
+/// All open calls that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    known: Mutex<HashMap<Subject, Known>>,
+    /// How many things are waited for, so that nobody waiting costs nothing.
+    count: AtomicUsize,
+}
+
+impl Calls {
+    /// Enters a call that will wait; none for a command that cannot.
+    pub(crate) fn enter(&self, namespace: &Namespace, command: &Command) -> Option<Call<'_>> {
+        let subject = subject(namespace, command)?;
+        let mut all = self.known.lock();
+        let known = all.entry(subject.clone()).or_default();
+        known.latest += 1;
+        known.open += 1;
+        let (number, first) = (known.latest, known.open == 1);
+        self.count.store(all.len(), Ordering::Release);
+        Some(Call { calls: self, subject, number, first })
+    }
+
+    /// Notes a call that will not wait: a repetition of one that does takes over from it.
+    pub(crate) fn note(&self, namespace: &Namespace, command: &Command) {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let Some(subject) = subject(namespace, command) else { return };
+        if let Some(known) = self.known.lock().get_mut(&subject) {
+            known.latest += 1;
+        }
+    }
+}
+
+fn subject(namespace: &Namespace, command: &Command) -> Option<Subject> {
+    let names = |asks: &Asks| {
+        let mut names: Vec<ResourceName> = asks.claims.iter().map(|ask| ask.resource.clone()).collect();
+        names.sort();
+        names
+    };
+    match command {
+        Command::Grant(grant) => Some((namespace.clone(), grant.id, names(&grant.asks))),
+        Command::Claim(claim) => Some((namespace.clone(), claim.lease, names(&claim.asks))),
+        Command::Renew(_)
+        | Command::Release(_)
+        | Command::Revoke(_)
+        | Command::Unclaim(_)
+        | Command::Leave(_)
+        | Command::Write(_)
+        | Command::Configure(_) => None,
+    }
+}
+
+/// An open call.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    calls: &'a Calls,
+    subject: Subject,
+    number: u64,
+    /// Nobody else was there when it came.
+    first: bool,
+}
+
+impl Call<'_> {
+    /// Tells whether nobody else asked for the same thing while it was open.
+    pub(crate) fn is_the_only_one(&self) -> bool {
+        let known = self.calls.known.lock();
+        self.first && known.get(&self.subject).is_none_or(|known| known.latest == self.number)
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        let mut all = self.calls.known.lock();
+        if let Some(known) = all.get_mut(&self.subject) {
+            known.open -= 1;
+            if known.open == 0 {
+                all.remove(&self.subject);
+            }
+        }
+        self.calls.count.store(all.len(), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::{Ask, Claim, Mode};
+
+    use super::*;
+
+    fn claim(resource: &str) -> Command {
+        let ask = Ask { resource: ResourceName::new(resource).unwrap(), mode: Mode::Exclusive };
+        let asks = Asks { claims: vec![ask], ..Asks::default() };
+        Command::Claim(Claim { lease: LeaseId::new(1).unwrap(), once: None, asks })
+    }
+
+    #[test]
+    fn a_call_is_the_only_one_until_another_asks_for_the_same() {
+        let (calls, here) = (Calls::default(), Namespace::new("a").unwrap());
+        let first = calls.enter(&here, &claim("x")).unwrap();
+        let _elsewhere = calls.enter(&here, &claim("y")).unwrap();
+        assert!(first.is_the_only_one());
+        let second = calls.enter(&here, &claim("x")).unwrap();
+        assert!(!first.is_the_only_one() && !second.is_the_only_one());
+        drop(second);
+        assert!(!first.is_the_only_one(), "the other one may have been answered");
+        let third = calls.enter(&here, &claim("x")).unwrap();
+        drop(first);
+        assert!(!third.is_the_only_one(), "so may the one before");
+    }
+
+    #[test]
+    fn a_repetition_that_does_not_wait_counts_too() {
+        let (calls, here) = (Calls::default(), Namespace::new("a").unwrap());
+        calls.note(&here, &claim("x"));
+        let first = calls.enter(&here, &claim("x")).unwrap();
+        assert!(first.is_the_only_one());
+        calls.note(&here, &claim("x"));
+        assert!(!first.is_the_only_one());
+        drop(first);
+        assert!(calls.known.lock().is_empty());
+    }
+}

@@ -1,0 +1,12 @@
+//! The tests, one idea per file.
+
+mod bad_bytes;
+mod bad_input;
+mod directory;
+mod disk;
+mod killed;
+mod overload;
+mod shutdown;
+mod time;
+mod waiting;
+mod watching;

@@ -1,0 +1,298 @@
+//! A real server process: started on a free port, waited for, killed, paused, stopped, started again.
+//!
+//! Every server is ended through its own process handle, at the latest when it is dropped; what it said on stderr is
+//! shown if its test fails.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::http::Client;
+
+/// How long a server may take to start or to end, on a busy machine in debug.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How a server is to be started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Setup {
+    /// The text of a configuration file.
+    pub(crate) config: Option<String>,
+    /// A data directory elsewhere than in a temporary one.
+    pub(crate) data: Option<PathBuf>,
+    /// An address; a free one if none is given.
+    pub(crate) listen: Option<String>,
+}
+
+/// A server that did not start.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) status: ExitStatus,
+    pub(crate) stderr: String,
+    pub(crate) after: Duration,
+}
+
+/// A running server process.
+pub(crate) struct Server {
+    process: Child,
+    pub(crate) address: SocketAddr,
+    pub(crate) data: PathBuf,
+    config: Option<PathBuf>,
+    stderr: Arc<Mutex<String>>,
+    reader: Option<thread::JoinHandle<()>>,
+    _home: Arc<TempDir>,
+}
+
+impl Server {
+    /// Starts a server in an empty directory.
+    pub(crate) fn start() -> Server {
+        Server::with(Setup::default())
+    }
+
+    /// Starts a server in an empty directory, with a configuration file.
+    pub(crate) fn configured(config: &str) -> Server {
+        Server::with(Setup { config: Some(config.to_owned()), ..Setup::default() })
+    }
+
+    /// Starts a server.
+    pub(crate) fn with(setup: Setup) -> Server {
+        match Server::attempt(setup) {
+            Ok(server) => server,
+            Err(refused) => panic!("the server did not start: {refused:?}"),
+        }
+    }
+
+    /// Starts a server, or tells how it refused.
+    pub(crate) fn attempt(setup: Setup) -> Result<Server, Refused> {
+        let home = Arc::new(TempDir::new().unwrap());
+        let data = setup.data.unwrap_or_else(|| home.path().join("data"));
+        let config = setup.config.map(|text| {
+            let path = home.path().join("lease.toml");
+            std::fs::write(&path, text).unwrap();
+            path
+        });
+        let listen = setup.listen.unwrap_or_else(|| format!("127.0.0.1:{}", free_port()));
+        let spawned = spawn(&listen, &data, config.as_deref())?;
+        Ok(spawned.into_server(data, config, home))
+    }
+
+    /// Starts a second process with other flags beside this one, on the same data directory if `data` is.
+    pub(crate) fn attempt_beside(&self, listen: &str, data: &Path) -> Result<Server, Refused> {
+        let home = Arc::clone(&self._home);
+        spawn(listen, data, None).map(|spawned| spawned.into_server(data.to_path_buf(), None, home))
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.address)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Tells whether the process still runs.
+    pub(crate) fn runs(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_none()
+    }
+
+    /// Everything the present process said on stderr so far.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.wait_for_end();
+    }
+
+    /// SIGTERM; returns how the process ended and how long that took.
+    pub(crate) fn terminate(&mut self) -> (ExitStatus, Duration) {
+        let asked = Instant::now();
+        self.signal(Signal::TERM);
+        (self.wait_for_end(), asked.elapsed())
+    }
+
+    /// SIGINT, as by Ctrl-C; returns how the process ended.
+    pub(crate) fn interrupt(&mut self) -> ExitStatus {
+        self.signal(Signal::INT);
+        self.wait_for_end()
+    }
+
+    /// SIGSTOP: all its threads stand still.
+    pub(crate) fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub(crate) fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Starts again after an end, on the same directory and address.
+    pub(crate) fn restart(&mut self) {
+        if let Err(refused) = self.try_restart() {
+            panic!("the server did not start again: {refused:?}");
+        }
+    }
+
+    /// Starts again, or tells how it refused.
+    pub(crate) fn try_restart(&mut self) -> Result<(), Refused> {
+        let spawned = spawn(&self.address.to_string(), &self.data, self.config.as_deref())?;
+        self.process = spawned.process;
+        self.stderr = spawned.stderr;
+        self.reader = Some(spawned.reader);
+        Ok(())
+    }
+
+    /// The log files, oldest first.
+    pub(crate) fn log_files(&self) -> Vec<PathBuf> {
+        let dir = self.data.join("groups/0/log");
+        let mut files: Vec<PathBuf> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|path| path.extension().is_some_and(|extension| extension == "wal"));
+        files.sort();
+        files
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.process.id().try_into().unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    fn wait_for_end(&mut self) -> ExitStatus {
+        let status = ended_within(&mut self.process, PATIENCE).expect("the server ends when told to");
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        status
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.process.try_wait().is_ok_and(|status| status.is_none()) {
+            let _ = self.process.kill();
+            let _ = self.process.wait();
+        }
+        if thread::panicking() {
+            println!("--- stderr of the server on {}:\n{}---", self.address, self.stderr());
+        }
+    }
+}
+
+/// A process that said it is ready.
+struct Spawned {
+    process: Child,
+    address: SocketAddr,
+    stderr: Arc<Mutex<String>>,
+    reader: thread::JoinHandle<()>,
+}
+
+impl Spawned {
+    fn into_server(self, data: PathBuf, config: Option<PathBuf>, home: Arc<TempDir>) -> Server {
+        let Spawned { process, address, stderr, reader } = self;
+        Server { process, address, data, config, stderr, reader: Some(reader), _home: home }
+    }
+}
+
+/// The command line of `lease serve`.
+pub(crate) fn command(listen: &str, data: &Path, config: Option<&Path>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lease"));
+    command.arg("serve").args(["--listen", listen]).arg("--data").arg(data);
+    if let Some(config) = config {
+        command.arg("--config").arg(config);
+    }
+    // What a developer has set must not reach the server under test.
+    for name in ["LEASE_ADDR", "LEASE_TOKEN", "LEASE_NAMESPACE", "LEASE_HOLDER", "LEASE_OUTPUT", "RUST_LOG"] {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Starts a process and waits until it is ready or ends.
+fn spawn(listen: &str, data: &Path, config: Option<&Path>) -> Result<Spawned, Refused> {
+    let started = Instant::now();
+    let mut process = command(listen, data, config).spawn().unwrap();
+    let stdout = process.stdout.take().unwrap();
+    let (stderr, reader) = collect(process.stderr.take().unwrap());
+    let (send, ready) = mpsc::channel();
+    thread::spawn(move || {
+        let mut address = None;
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let listens = line.trim().strip_prefix("listen").and_then(|rest| rest.trim().strip_prefix("http://"));
+            if let Some(rest) = listens {
+                address = rest.split_whitespace().next().and_then(|text| text.parse::<SocketAddr>().ok());
+            }
+            if line.starts_with("ready in ") {
+                // The rest is read and forgotten, so that the server never writes into a closed pipe.
+                let _ = send.send(address);
+            }
+        }
+    });
+    match ready.recv_timeout(PATIENCE) {
+        Ok(address) => {
+            let address = address.expect("the address is printed before `ready`");
+            Ok(Spawned { process, address, stderr, reader })
+        }
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            let _ = process.kill();
+            let _ = process.wait();
+            panic!("not ready within {PATIENCE:?}; stderr:\n{}", stderr.lock().unwrap());
+        }
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            let status = ended_within(&mut process, PATIENCE).expect("a server without stdout is ending");
+            reader.join().unwrap();
+            let stderr = stderr.lock().unwrap().clone();
+            Err(Refused { status, stderr, after: started.elapsed() })
+        }
+    }
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> (Arc<Mutex<String>>, thread::JoinHandle<()>) {
+    let text = Arc::new(Mutex::new(String::new()));
+    let into = Arc::clone(&text);
+    let reader = thread::spawn(move || {
+        let mut piece = [0; 4096];
+        while let Ok(count @ 1..) = from.read(&mut piece) {
+            into.lock().unwrap().push_str(&String::from_utf8_lossy(&piece[..count]));
+        }
+    });
+    (text, reader)
+}
+
+fn ended_within(process: &mut Child, patience: Duration) -> Option<ExitStatus> {
+    let asked = Instant::now();
+    while asked.elapsed() < patience {
+        if let Some(status) = process.try_wait().unwrap() {
+            return Some(status);
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    None
+}
+
+/// A port that is free and that no outgoing connection will be given: a restarted server needs the same one.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let base = 20_000 + (std::process::id() % 100) as u16 * 100;
+    loop {
+        let port = base + NEXT.fetch_add(1, Ordering::Relaxed) % 2000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Held by tests that load the machine, so that they do not disturb each other.
+pub(crate) fn heavy() -> MutexGuard<'static, ()> {
+    static HEAVY: Mutex<()> = Mutex::new(());
+    HEAVY.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
