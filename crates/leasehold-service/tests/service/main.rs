@@ -1,5 +1,7 @@
 //! The service over logs in memory, under virtual time.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+
 mod support;
 mod time;
 mod waiting;

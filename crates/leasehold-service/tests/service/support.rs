@@ -105,10 +105,8 @@ pub(crate) fn grant(lease: u64, ttl_ms: u64, resources: &[&str], patience: Patie
 }
 
 pub(crate) fn view(done: &Done) -> &LeaseView {
-    match &done.outcome {
-        Outcome::Granted(view) | Outcome::Claimed(view) => view,
-        other => panic!("{other:?}"),
-    }
+    let (Outcome::Granted(view) | Outcome::Claimed(view)) = &done.outcome else { panic!("{:?}", done.outcome) };
+    view
 }
 
 pub(crate) async fn pass(ms: u64) {
