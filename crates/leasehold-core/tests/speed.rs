@@ -4,6 +4,7 @@
 //! worst single entry took; none may take longer than a few hundred milliseconds.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a measurement reads the clock")]
+#![allow(clippy::print_stdout, reason = "a measurement is printed")]
 
 use std::time::{Duration, Instant};
 
