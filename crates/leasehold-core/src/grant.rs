@@ -206,9 +206,12 @@ impl State {
 
     /// When a lease ends unless renewed: the earliest deadline of its own and its ancestors'.
     pub(crate) fn effective_deadline(&self, lease: LeaseKey) -> LeaseTime {
-        let deadline = |key: &LeaseKey| self.leases.get(key).map_or(LeaseTime::NEVER, |row| row.deadline);
-        let own = deadline(&lease);
-        self.ancestors(lease).map(|key| deadline(&key)).fold(own, LeaseTime::min)
+        let (mut earliest, mut next) = (LeaseTime::NEVER, Some(lease));
+        while let Some((key, row)) = next.and_then(|key| Some((key, self.leases.get(&key)?))) {
+            earliest = earliest.min(row.deadline);
+            next = row.parent.map(|id| LeaseKey { id, ..key });
+        }
+        earliest
     }
 
     /// Tells whether the time of a lease or of one of its ancestors is over.

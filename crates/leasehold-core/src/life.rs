@@ -129,15 +129,15 @@ impl State {
         };
         let key = LeaseKey { namespace: number, id };
         self.settle_lease(key, events);
-        let identity = match (self.leases.get(&key), self.tombstones.get(&key)) {
-            (Some(lease), _) => &lease.identity,
-            (None, Some(tombstone)) => &tombstone.identity,
-            (None, None) => return Err(Box::new(Rejection::UnknownLease)),
+        let lease = self.leases.get(&key).map(|lease| &lease.identity);
+        let living = lease.is_some();
+        let Some(identity) = lease.or_else(|| self.tombstones.get(&key).map(|tombstone| &tombstone.identity)) else {
+            return Err(Box::new(Rejection::UnknownLease));
         };
         if *identity != caller.identity && !caller.rights.operator {
             return Err(Box::new(Rejection::NotYours));
         }
-        if self.leases.contains(&key) { Ok(key) } else { Err(Box::new(self.ended(key))) }
+        if living { Ok(key) } else { Err(Box::new(self.ended(key))) }
     }
 
     /// How a remembered lease ended, as a refusal.
