@@ -37,6 +37,14 @@ impl Holders {
         }
     }
 
+    /// The mode it is held in; exclusive if nobody holds it.
+    pub(crate) fn mode(&self) -> Mode {
+        match self {
+            Holders::None | Holders::Exclusive(_) => Mode::Exclusive,
+            Holders::Shared(_) => Mode::Shared,
+        }
+    }
+
     pub(crate) fn add(&mut self, lease: LeaseId, mode: Mode) {
         match (&mut *self, mode) {
             (Holders::None, Mode::Exclusive) => *self = Holders::Exclusive(lease),

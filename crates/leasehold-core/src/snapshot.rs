@@ -7,11 +7,11 @@ use crate::deadlines::Due;
 use crate::entry::{Entry, EntryKey};
 use crate::lease::{Lease, More, claim_size};
 use crate::namespaces::Namespaces;
-use crate::resource::{Resource, ResourceKey};
+use crate::resource::{Holders, Resource, ResourceKey};
 use crate::table::Table;
 use crate::tombstones::Tombstone;
 use crate::{
-    EntryRecord, HeadRecord, LeaseKey, LeaseRecord, LeaseTime, NamespaceRecord, Record, ResourceRecord, Revision,
+    EntryRecord, HeadRecord, LeaseKey, LeaseRecord, LeaseTime, Mode, NamespaceRecord, Record, ResourceRecord, Revision,
     State, TombstoneRecord,
 };
 
@@ -63,7 +63,7 @@ impl State {
 
     /// Begins to put a state together from records, one at a time.
     pub fn loader() -> Loader {
-        Loader { state: State::new(), parents: Vec::new() }
+        Loader { state: State::new(), parents: Vec::new(), claims: 0 }
     }
 
     fn load(&mut self, record: Record, parents: &mut Vec<(LeaseKey, LeaseKey)>) -> Result<(), Inconsistent> {
@@ -109,7 +109,15 @@ impl State {
             self.idle.insert((record.idle_since, key.clone()));
         }
         self.namespaces.usage_mut(key.0).resources += 1;
+        let mut holders = Holders::default();
+        for lease in record.holders {
+            if record.mode == Mode::Exclusive && holders != Holders::None {
+                return Err(Inconsistent("two leases hold a resource exclusively"));
+            }
+            holders.add(lease, record.mode);
+        }
         let row = Resource {
+            holders,
             last_token: record.last_token,
             rests_until: record.rests_until,
             usual_hold: record.usual_hold,
@@ -127,17 +135,8 @@ impl State {
         if let Some(id) = record.parent {
             parents.push((key, LeaseKey { id, ..key }));
         }
-        for claim in &record.held {
-            let row = self
-                .resources
-                .get_mut(&(key.namespace, claim.resource.clone()))
-                .ok_or(Inconsistent("a lease holds an unknown resource"))?;
-            if !row.admits(claim.mode, u32::MAX) {
-                return Err(Inconsistent("two leases hold a resource exclusively"));
-            }
-            row.holders.add(key.id, claim.mode);
-            self.bytes += claim_size(&claim.resource);
-        }
+        let held: u64 = record.held.iter().map(|claim| claim_size(&claim.resource)).sum();
+        self.bytes += held;
         let more = (record.seq > 0).then(|| {
             Box::new(More { seq: record.seq, receipts: record.receipts.into_iter().collect(), ..More::default() })
         });
@@ -237,16 +236,26 @@ pub struct Loader {
     state: State,
     /// Children and their parents, tied once all leases are there.
     parents: Vec<(LeaseKey, LeaseKey)>,
+    /// Claims as their leases tell them, less those that their resources tell.
+    claims: i64,
 }
 
 impl Loader {
     /// Takes one record.
     pub fn load(&mut self, record: Record) -> Result<(), Inconsistent> {
+        match &record {
+            Record::Lease(lease) => self.claims += lease.held.len() as i64,
+            Record::Resource(resource) => self.claims -= resource.holders.len() as i64,
+            Record::Head(_) | Record::Namespace(_) | Record::Entry(_) | Record::Tombstone(_) => {}
+        }
         self.state.load(record, &mut self.parents)
     }
 
     /// Gives the whole state.
     pub fn finish(mut self) -> Result<State, Inconsistent> {
+        if self.claims != 0 {
+            return Err(Inconsistent("leases and resources do not agree on who holds what"));
+        }
         for (child, parent) in self.parents {
             self.state.load_parent(child, parent)?;
         }
@@ -285,6 +294,8 @@ fn resource_record((namespace, name): &ResourceKey, row: &Resource) -> ResourceR
     ResourceRecord {
         namespace: *namespace,
         name: name.clone(),
+        mode: row.holders.mode(),
+        holders: row.holders.iter().collect(),
         last_token: row.last_token,
         rests_until: row.rests_until,
         usual_hold: row.usual_hold,

@@ -100,6 +100,8 @@ durable_enum!(Receipt, "receipt" {
 durable_struct!(ResourceRecord {
     namespace: NamespaceId,
     name: ResourceName,
+    mode: Mode,
+    holders: Vec<LeaseId>,
     last_token: Token,
     rests_until: LeaseTime,
     usual_hold: Span,

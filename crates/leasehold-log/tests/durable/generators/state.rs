@@ -110,11 +110,15 @@ fn past() -> BoxedStrategy<Past> {
 }
 
 fn resource_record() -> BoxedStrategy<Record> {
-    (namespace_id(), resource(), token(), time(), span(), revision(), vec(past(), 0..4))
-        .prop_map(|(namespace, name, last_token, rests_until, usual_hold, idle_since, history)| {
+    let held = (mode(), vec(lease(), 0..4));
+    (namespace_id(), resource(), held, token(), time(), span(), revision(), vec(past(), 0..4))
+        .prop_map(|(namespace, name, held, last_token, rests_until, usual_hold, idle_since, history)| {
+            let (mode, holders) = held;
             Record::Resource(Box::new(ResourceRecord {
                 namespace,
                 name,
+                mode,
+                holders,
                 last_token,
                 rests_until,
                 usual_hold,
