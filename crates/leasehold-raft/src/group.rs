@@ -14,6 +14,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{Raft, ServerState};
 use tokio::sync::watch;
 
+use crate::awake::Awake;
 use crate::directory::Identity;
 use crate::error::OpenError;
 use crate::group_commit::Fatal;
@@ -68,6 +69,7 @@ pub(crate) struct Group<M: Machine> {
     pub(crate) progress: Arc<Progress>,
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) files: GroupFiles,
+    pub(crate) awake: Arc<Awake>,
 }
 
 impl<M: Machine> Group<M> {
@@ -87,7 +89,9 @@ impl<M: Machine> Group<M> {
         tokio::spawn(watch_leadership(raft.clone(), progress.clone(), tell, files.fatal.clone()));
         tokio::spawn(write_due_snapshots(raft.clone(), progress.clone(), files.snapshots.clone()));
 
-        let mut group = Group { raft, progress, leadership, files };
+        let awake = Arc::new(Awake::default());
+        tokio::spawn(Arc::clone(&awake).keep());
+        let mut group = Group { raft, progress, leadership, files, awake };
         group.elect(identity, options.address).await?;
         Ok(group)
     }

@@ -6,6 +6,7 @@
 //! all of one Raft group, `directory.rs` the data directory, `network.rs` would reach other nodes. No type of openraft or raft-log goes to disk or into this
 //! crate's API; what is stored is `leasehold-log`'s.
 
+mod awake;
 mod convert;
 mod directory;
 mod error;
