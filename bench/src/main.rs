@@ -16,13 +16,15 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let all: [(&str, fn()); 6] = [
+    let all: [(&str, fn()); 8] = [
         ("disk", grants::disk),
         ("grants", grants::grants),
         ("renewals", grants::renewals),
         ("expiry", expiry::lateness),
         ("burst", expiry::burst),
-        ("size", size::million),
+        ("million", size::bare),
+        ("million-locks", size::locks),
+        ("restart", size::restart),
     ];
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!("{cores} cores, {} build", if cfg!(debug_assertions) { "debug" } else { "release" });

@@ -131,7 +131,7 @@ pub enum Class {
 
 /// What people should know about a lease: a few short texts by name, such as `reason` and `link`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metadata(Option<Arc<[Pair]>>);
+pub struct Metadata(Option<Arc<Vec<Pair>>>);
 
 /// A name and its text.
 type Pair = (Box<str>, Box<str>);
@@ -143,7 +143,8 @@ impl Metadata {
         if sorted.is_empty() {
             return Self(None);
         }
-        Self(Some(sorted.into_iter().map(|(name, text)| (name.into_boxed_str(), text.into_boxed_str())).collect()))
+        let pairs = sorted.into_iter().map(|(name, text)| (name.into_boxed_str(), text.into_boxed_str())).collect();
+        Self(Some(Arc::new(pairs)))
     }
 
     /// The text under `name`.
@@ -153,7 +154,7 @@ impl Metadata {
 
     /// All pairs, by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-        self.0.as_deref().unwrap_or_default().iter().map(|(name, text)| (&**name, &**text))
+        self.0.as_deref().map_or(&[][..], Vec::as_slice).iter().map(|(name, text)| (&**name, &**text))
     }
 
     /// How many bytes the names and texts have.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::ordered::OrderedSet;
 use crate::{LeaseKey, LeaseTime, ResourceKey, Revision};
 
 /// Something that ends by time.
@@ -19,12 +20,18 @@ pub(crate) enum Due {
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
     // One set per kind keeps the rows of the largest, the leases, small.
-    leases: BTreeSet<(LeaseTime, LeaseKey)>,
+    leases: OrderedSet<(LeaseTime, LeaseKey)>,
     waits: BTreeSet<(LeaseTime, LeaseKey, Revision)>,
     rests: BTreeSet<(LeaseTime, ResourceKey)>,
 }
 
 impl Deadlines {
+    /// Sets all leases at once, with their deadlines, in any order.
+    pub(crate) fn set_leases(&mut self, mut leases: Vec<(LeaseTime, LeaseKey)>) {
+        leases.retain(|(at, _)| *at != LeaseTime::NEVER);
+        self.leases = OrderedSet::of(leases);
+    }
+
     /// Adds something that ends at `at`.
     pub(crate) fn add(&mut self, at: LeaseTime, due: Due) {
         if at == LeaseTime::NEVER {
@@ -32,18 +39,18 @@ impl Deadlines {
         }
         match due {
             Due::Lease(lease) => self.leases.insert((at, lease)),
-            Due::Wait(lease, number) => self.waits.insert((at, lease, number)),
-            Due::Rest(resource) => self.rests.insert((at, resource)),
-        };
+            Due::Wait(lease, number) => drop(self.waits.insert((at, lease, number))),
+            Due::Rest(resource) => drop(self.rests.insert((at, resource))),
+        }
     }
 
     /// Takes something away that would have ended at `at`.
     pub(crate) fn remove(&mut self, at: LeaseTime, due: Due) {
         match due {
             Due::Lease(lease) => self.leases.remove(&(at, lease)),
-            Due::Wait(lease, number) => self.waits.remove(&(at, lease, number)),
-            Due::Rest(resource) => self.rests.remove(&(at, resource)),
-        };
+            Due::Wait(lease, number) => drop(self.waits.remove(&(at, lease, number))),
+            Due::Rest(resource) => drop(self.rests.remove(&(at, resource))),
+        }
     }
 
     /// The earliest deadline.

@@ -1,6 +1,6 @@
 //! Granting a lease: repetitions first, then every check, then the change.
 
-use crate::lease::Lease;
+use crate::lease::{Lease, Terms};
 use crate::{
     Answer, Bound, Caller, Event, Fact, Grant, LeaseId, LeaseKey, LeaseTime, Metadata, Namespace, Outcome, Rejection,
     Span, State, Ttl, fingerprint,
@@ -135,28 +135,29 @@ impl State {
     }
 
     fn insert_granted(&mut self, key: LeaseKey, caller: &Caller, grant: &Grant, events: &mut Vec<Event>) {
-        let lease = Lease {
-            holder: grant.holder.clone(),
+        let terms = Terms {
+            holder: self.holders.share(grant.holder.clone()),
             identity: caller.identity.clone(),
             ttl: grant.ttl,
-            deadline: grant.ttl.deadline(self.now),
-            granted: self.now,
-            granted_wall: self.wall,
-            granted_at: self.revision,
-            renewed: self.now,
             class: grant.class,
-            parent: grant.parent,
             metadata: grant.metadata.clone(),
             fingerprint: fingerprint::of_grant(grant),
-            changed: self.revision,
-            weight: 1,
-            held: Vec::new(),
-            more: None,
         };
+        let mut lease = Lease::granted(terms, self.now, self.wall, self.revision);
+        if grant.parent.is_some() {
+            lease.more_mut().parent = grant.parent;
+        }
         self.note_ttl(grant.ttl);
+        self.index_lease(key, &lease);
         self.insert_lease(key, lease);
         let fact = Fact::LeaseGranted { lease: key.id, holder: grant.holder.clone(), ttl: grant.ttl };
         self.tell(key.namespace, fact, events);
+    }
+
+    /// Enters a lease into the indices by deadline and by grant.
+    fn index_lease(&mut self, key: LeaseKey, lease: &Lease) {
+        self.deadlines.add(lease.deadline, crate::deadlines::Due::Lease(key));
+        self.by_grant.insert((key.namespace, lease.granted_at, key.id));
     }
 
     /// Enters a lease into the tables and ties it to its parent.
@@ -165,9 +166,7 @@ impl State {
         usage.leases += 1;
         *usage.by_identity.entry(lease.identity.clone()).or_default() += 1;
         self.bytes += lease.size();
-        self.deadlines.add(lease.deadline, crate::deadlines::Due::Lease(key));
-        self.by_grant.insert((key.namespace, lease.granted_at, key.id));
-        let (parent, weight) = (lease.parent, lease.weight);
+        let (parent, weight) = (lease.parent(), lease.weight);
         self.leases.insert(key, lease);
         if let Some(id) = parent {
             self.tie_to_parent(key.id, LeaseKey { id, ..key }, weight);
@@ -194,13 +193,13 @@ impl State {
         while let Some(key) = next {
             let row = self.leases.get_mut(&key).expect("a living lease has living ancestors");
             row.weight = (i64::from(row.weight) + more).max(0) as u32;
-            next = row.parent.map(|id| LeaseKey { id, ..key });
+            next = row.parent().map(|id| LeaseKey { id, ..key });
         }
     }
 
     /// The leases that this one ends with, nearest first.
     pub(crate) fn ancestors(&self, lease: LeaseKey) -> impl Iterator<Item = LeaseKey> + '_ {
-        let parent = move |key: LeaseKey| self.leases.get(&key)?.parent.map(|id| LeaseKey { id, ..key });
+        let parent = move |key: LeaseKey| self.leases.get(&key)?.parent().map(|id| LeaseKey { id, ..key });
         std::iter::successors(parent(lease), move |key| parent(*key))
     }
 
@@ -209,7 +208,7 @@ impl State {
         let (mut earliest, mut next) = (LeaseTime::NEVER, Some(lease));
         while let Some((key, row)) = next.and_then(|key| Some((key, self.leases.get(&key)?))) {
             earliest = earliest.min(row.deadline);
-            next = row.parent.map(|id| LeaseKey { id, ..key });
+            next = row.parent().map(|id| LeaseKey { id, ..key });
         }
         earliest
     }

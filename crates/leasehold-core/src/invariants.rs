@@ -37,7 +37,7 @@ impl State {
             }
             let sorted = lease.held.windows(2).all(|pair| pair[0].resource < pair[1].resource);
             ensure(sorted, || format!("the claims of {key:?} are out of order"))?;
-            if let Some(id) = lease.parent {
+            if let Some(id) = lease.parent() {
                 let parent = self.leases.get(&LeaseKey { id, ..*key });
                 let tied = parent.and_then(|row| row.more.as_ref()).is_some_and(|more| more.children.contains(&key.id));
                 ensure(tied, || format!("{key:?} is not tied to its parent"))?;

@@ -50,11 +50,11 @@ impl State {
         let key = self.own_lease(caller, namespace, id, events)?;
         if let Some(ttl) = ttl {
             self.note_ttl(ttl);
-            self.leases.get_mut(&key).expect("it was just found").ttl = ttl;
+            self.leases.get_mut(&key).expect("it was just found").set_ttl(ttl);
         }
         self.extend(key);
         let lease = self.leases.get(&key).expect("it was just found");
-        Ok(Renewal { remaining: self.remaining(key), ttl: lease.ttl, changed: lease.changed })
+        Ok(Renewal { remaining: self.remaining(key), ttl: lease.ttl(), changed: lease.changed })
     }
 
     /// Sets the deadline of a lease anew; a deadline never falls.
@@ -62,7 +62,7 @@ impl State {
         let now = self.now;
         let lease = self.leases.get_mut(&key).expect("only living leases are extended");
         lease.renewed = now;
-        let (old, new) = (lease.deadline, lease.deadline.max(lease.ttl.deadline(now)));
+        let (old, new) = (lease.deadline, lease.deadline.max(lease.ttl().deadline(now)));
         if new != old {
             lease.deadline = new;
             self.deadlines.remove(old, Due::Lease(key));
@@ -223,7 +223,7 @@ impl State {
 
     fn untie_from_parent(&mut self, key: LeaseKey) {
         let lease = self.leases.get(&key).expect("only living leases end");
-        let (weight, Some(parent)) = (lease.weight, lease.parent) else { return };
+        let (weight, Some(parent)) = (lease.weight, lease.parent()) else { return };
         let parent = LeaseKey { id: parent, ..key };
         let revision = self.revision;
         let row = self.leases.get_mut(&parent).expect("a living lease has a living parent");

@@ -44,7 +44,7 @@ impl State {
         let Some(number) = self.namespaces.number(namespace) else { return empty_page() };
         let lowest = LeaseId::new(1).expect("one is an id");
         let first = (number, Revision(filter.after.map_or(0, |after| after.0.saturating_add(1))), lowest);
-        let rows = self.by_grant.range(first..).take_while(|(n, _, _)| *n == number).map(|(_, revision, id)| {
+        let rows = self.by_grant.range_from(&first).take_while(|(n, _, _)| *n == number).map(|(_, revision, id)| {
             let key = LeaseKey { namespace: number, id: *id };
             let lease = self.leases.get(&key).expect("the index points at living leases");
             let wanted = filter.holder.as_ref().is_none_or(|holder| lease.holder == *holder);
@@ -184,10 +184,10 @@ impl State {
         LeaseView {
             id: key.id,
             holder: lease.holder.clone(),
-            ttl: lease.ttl,
+            ttl: lease.ttl(),
             remaining: self.remaining(key),
             class: lease.class,
-            parent: lease.parent,
+            parent: lease.parent(),
             metadata: lease.metadata.clone(),
             granted: lease.granted_wall,
             age: self.now.since(lease.granted),

@@ -11,7 +11,9 @@ use crate::deadlines::{Deadlines, Due};
 use crate::entry::{Entry, EntryKey};
 use crate::lease::Lease;
 use crate::namespaces::Namespaces;
+use crate::ordered::OrderedSet;
 use crate::resource::{Resource, ResourceKey};
+use crate::shared::SharedHolders;
 use crate::table::Table;
 use crate::tombstones::Tombstones;
 use crate::{
@@ -42,7 +44,9 @@ pub struct State {
     pub(crate) deadlines: Deadlines,
     /// Leases in the order of their grants. Lists are in this order and not by id: ids are secrets, and an order by id
     /// would let a caller find another's by placing its own around it.
-    pub(crate) by_grant: BTreeSet<(NamespaceId, Revision, LeaseId)>,
+    pub(crate) by_grant: OrderedSet<(NamespaceId, Revision, LeaseId)>,
+    /// Holders seen lately, to keep equal ones once.
+    pub(crate) holders: SharedHolders,
     /// Resources that nobody holds, wants or rests, oldest first.
     pub(crate) idle: BTreeSet<(Revision, ResourceKey)>,
     /// Resources whose first waiter may have changed; empty between entries.

@@ -32,7 +32,7 @@ pub(crate) struct ChunkLimits {
 impl Default for ChunkLimits {
     /// raft-log keeps the payloads of the open chunk in memory, and frees disk by whole chunks.
     fn default() -> ChunkLimits {
-        ChunkLimits { bytes: 64 * 1024 * 1024, records: 65_536 }
+        ChunkLimits { bytes: 32 * 1024 * 1024, records: 65_536 }
     }
 }
 
@@ -163,9 +163,9 @@ fn config(dir: &Path, limits: ChunkLimits) -> raft_log::Config {
     config.wal.flush_batch_wait = Some(Duration::ZERO);
     // A flush is requested from the flush thread itself; blocking there for room would be for ever.
     config.wal.flush_queue_max_bytes = Some(usize::MAX / 2);
-    // One chunk beside the open one: what replication and apply are likely to read.
-    config.log_cache_capacity = Some(limits.bytes * 2);
-    config.log_cache_max_items = Some(limits.records * 2);
+    // The open file is in memory anyway; beyond it, only what apply may not have read yet.
+    config.log_cache_capacity = Some(limits.bytes / 4);
+    config.log_cache_max_items = Some(limits.records);
     config
 }
 

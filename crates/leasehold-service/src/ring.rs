@@ -6,9 +6,9 @@ use std::sync::Arc;
 use leasehold_core::{Event, Fact, Revision};
 
 /// How many revisions are kept at most.
-const REVISIONS_MAX: usize = 131_072;
+const REVISIONS_MAX: usize = 65_536;
 /// How many bytes the events may take, roughly counted.
-const BYTES_MAX: usize = 64 << 20;
+const BYTES_MAX: usize = 32 << 20;
 
 /// All events of one revision.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(ring.floor(), Revision(10));
         assert_eq!(ring.since(Revision(10)).count(), REVISIONS_MAX);
         let next = REVISIONS_MAX as u64 + 11;
-        ring.push((0..80).map(|n| put(next + n, 1 << 20)).collect());
+        ring.push((0..40).map(|n| put(next + n, 1 << 20)).collect());
         assert!(ring.bytes <= BYTES_MAX);
         assert!(ring.floor() > Revision(next));
     }
