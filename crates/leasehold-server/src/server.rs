@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use leasehold_core::Limits;
 use leasehold_http::{HttpOptions, router};
 use leasehold_raft::{Node, OpenError};
 use leasehold_service::{Access, MachineClocks, Options, Replica, Service};
@@ -80,10 +82,25 @@ pub(crate) async fn start(config: &Config) -> Result<Running, StartError> {
         ..Options::default()
     };
     let service = Service::start(Arc::clone(&node), replica, MachineClocks, options);
+    if let Some(limits) = &config.limits {
+        wait_for_limits(&service, limits).await;
+    }
     let (stop, stopped) = watch::channel(false);
     let address = listener.address;
     let listener = tokio::spawn(listener.serve(router(service.clone(), HttpOptions::default()), stopped));
     Ok(Running { node, service, address, stop, listener })
+}
+
+/// Waits until the configured limits are in force; a log that cannot take them now is no reason not to start.
+async fn wait_for_limits(service: &Service, limits: &Limits) {
+    let in_force = async {
+        while !service.limits_are(limits) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    if tokio::time::timeout(Duration::from_secs(2), in_force).await.is_err() {
+        warn!("the configured limits are not in force yet");
+    }
 }
 
 fn node_options(config: &Config, address: SocketAddr) -> leasehold_raft::Options {

@@ -261,6 +261,11 @@ impl Service {
         self.0.access.anonymous()
     }
 
+    /// Tells whether these limits are in force.
+    pub fn limits_are(&self, limits: &Limits) -> bool {
+        self.0.replica.look(|state| state.limits() == limits)
+    }
+
     /// Refuses new commands, lets those under way finish, and ends all watches.
     pub async fn stop(&self) {
         self.0.lanes.close();
@@ -304,15 +309,21 @@ impl Service {
         let namespace = Namespace::new("system").expect("it is a well-formed name");
         loop {
             let leads = matches!(*leadership.borrow_and_update(), Leadership::Leads(_));
-            if leads && self.0.replica.look(|state| *state.limits() != limits) {
+            let mut again = None;
+            if leads && !self.limits_are(&limits) {
                 let command = Command::Configure(Box::new(limits.clone()));
                 match self.execute(&operator, &namespace, command).await {
                     Ok(_) => info!("limits put into the log"),
-                    Err(failure) => error!(%failure, "the configured limits are not in force"),
+                    Err(failure) => {
+                        error!(%failure, "the configured limits are not in force; trying again");
+                        again = Some(Duration::from_secs(1));
+                    }
                 }
             }
-            if leadership.changed().await.is_err() {
-                return;
+            tokio::select! {
+                changed = leadership.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep(again.unwrap_or(Duration::MAX)), if again.is_some() => {}
+                () = self.stopped() => return,
             }
         }
     }
