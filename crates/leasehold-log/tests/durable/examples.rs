@@ -205,7 +205,7 @@ pub(crate) fn records() -> Vec<(&'static str, Record)> {
                 namespace: NamespaceId(1),
                 name: resource("orders/7"),
                 mode: Mode::Shared,
-                holders: vec![LeaseId::new(7).unwrap(), LeaseId::new(9).unwrap()],
+                holders: vec![lease(7), lease(9)],
                 last_token: Token(1204),
                 rests_until: LeaseTime(9_000),
                 usual_hold: Span(1_500),
