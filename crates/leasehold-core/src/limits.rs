@@ -44,7 +44,8 @@ pub struct Limits {
     pub value_bytes: u32,
     /// How many bytes all keys and values of one namespace may have.
     pub entry_bytes: u64,
-    /// How many bytes all leases, claims, entries and tombstones may have together, roughly counted.
+    /// How many bytes all leases, claims and entries may have together, roughly counted; what is only remembered
+    /// (tombstones, history, outcomes) has bounds of its own.
     pub state_bytes: u64,
     /// How many compares and steps a write may have.
     pub write_ops: u32,

@@ -122,7 +122,9 @@ impl IntoResponse for Refusal {
         let status = StatusCode::from_u16(self.problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = status.into_response();
         response.headers_mut().extend(self.headers);
-        if let Some(after) = self.problem.retry_after {
+        // Callers may rely on the header with these; `retry` says whether the same request can succeed at all.
+        let promised = matches!(self.problem.status, 409 | 429 | 503).then_some(SpanText(RETRY_AFTER_USUAL));
+        if let Some(after) = self.problem.retry_after.or(promised) {
             let seconds = after.0.0.div_ceil(1000).max(1);
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -169,6 +171,13 @@ mod tests {
         let refusal = Refusal::from(elapsed);
         assert_eq!(refusal.problem.status, 408);
         assert_eq!(refusal.problem.queue.and_then(|queue| queue.position), Some(4));
+    }
+
+    #[test]
+    fn every_conflict_says_when_to_try_again() {
+        let stale = Rejection::LateCopy { seq: 3 };
+        assert_eq!(retry_after(Failure::Rejected(Box::new(stale))), (409, Some("1".into())));
+        assert_eq!(retry_after(Failure::Rejected(Box::new(Rejection::UnknownLease))), (404, None));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Open calls that wait, by what they wait for.
 //!
-//! A call that breaks gives up what it waited for. A client that lost its connection repeats the call with the same
-//! lease id, though, and what it finds is its own again: then the broken call has nothing left to give up. So a call
-//! gives up only if no other call for the same thing was open at the same time; otherwise the lease's ttl decides.
+//! A call that breaks leaves its queue. A client that lost its connection repeats the call with the same lease id,
+//! though, and the wait it finds is its own again. So a call leaves the queue only if no other call for the same thing
+//! was open at the same time; otherwise the lease's ttl decides.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,15 +1,15 @@
 //! Calls that wait in a queue: kept alive while they are open, cleaned up when they break.
 //!
-//! The wait runs in a task of its own, so a caller that goes away at any moment leaves nothing behind: a claim
-//! that is still waiting leaves its queue, one that was granted after a wait is given back. Unless the caller has come
-//! back: see `calls.rs`. A call that did not have to wait gives nothing back: it may be a late copy of one that was
-//! answered, and its client holds what it found.
+//! The wait runs in a task of its own, so a caller that goes away at any moment leaves its queue, unless it has come
+//! back meanwhile: see `calls.rs`. What was granted is never given back in the caller's name, not even if it left just
+//! then: a repetition of its call, here or at another node, may have been told that it holds it. Nobody renews it
+//! if not, and its ttl ends it.
 
 use std::time::Duration;
 
 use leasehold_core::{
     Caller, Claim, Command, EndCause, Grant, HeldBy, LeaseId, LeaseView, Leave, Namespace, Outcome, Patience,
-    Rejection, Release, Renew, ResourceName, Revision, Ttl, Unclaim,
+    Rejection, Renew, ResourceName, Revision, Ttl,
 };
 use tokio::sync::oneshot;
 use tracing::debug;
@@ -79,20 +79,15 @@ impl Service {
                 result = self.until_served(&wish, number) => result,
                 () = reply.closed() => {
                     if only() {
-                        self.give_up(&wish).await;
+                        self.leave_queue(&wish, number).await;
                     }
                     return;
                 }
             },
             (at_once, _) => at_once,
         };
-        // The caller may have gone just now: what it waited for goes back.
-        if let Err(Ok(_)) = reply.send(result)
-            && waits.is_some()
-            && only()
-        {
-            self.give_up(&wish).await;
-        }
+        // A caller that is gone needs no answer.
+        let _ = reply.send(result);
     }
 
     async fn until_served(&self, wish: &Wish, number: Revision) -> Result<Done, Failure> {
@@ -138,31 +133,11 @@ impl Service {
         }
     }
 
-    /// Leaves the queue, or gives back what was granted meanwhile.
-    async fn give_up(&self, wish: &Wish) {
-        if wish.born {
-            let release = Command::Release(Release { lease: wish.lease });
-            let released = self.execute(&wish.caller, &wish.namespace, release).await;
-            debug!(ok = released.is_ok(), "a waiting caller went away; its lease is released");
-            return;
-        }
-        let view = self.replica().look(|state| state.lease(&wish.namespace, wish.lease));
-        let Ok(view) = view else { return };
-        for wait in &view.waits {
-            if wait.places.iter().map(|place| &place.resource).eq(wish.resources.iter()) {
-                let leave = Command::Leave(Leave { lease: wish.lease, wait: wait.wait });
-                let _ = self.execute(&wish.caller, &wish.namespace, leave).await;
-            }
-        }
-        for held in view.held.iter().filter(|held| wish.resources.contains(&held.resource)) {
-            let unclaim = Command::Unclaim(Unclaim {
-                lease: wish.lease,
-                once: None,
-                resource: held.resource.clone(),
-                token: held.token,
-            });
-            let _ = self.execute(&wish.caller, &wish.namespace, unclaim).await;
-        }
+    /// Leaves the queue, if it still stands there.
+    async fn leave_queue(&self, wish: &Wish, number: Revision) {
+        let leave = Command::Leave(Leave { lease: wish.lease, wait: number });
+        let left = self.execute(&wish.caller, &wish.namespace, leave).await;
+        debug!(left = left.is_ok(), "a waiting caller went away");
     }
 }
 

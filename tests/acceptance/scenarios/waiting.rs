@@ -91,7 +91,7 @@ fn a_broken_call_leaves_the_queue_at_once() {
     drop(socket);
     queue_becomes(&mut client, "a", 0);
     let over = client.get(&lease("00000000000000aa")).refused(410, "lease_ended");
-    assert_eq!(over.json["ended"]["cause"], "released");
+    assert_eq!(over.json["ended"]["cause"], "left");
 }
 
 #[test]

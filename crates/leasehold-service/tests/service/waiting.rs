@@ -37,6 +37,28 @@ async fn a_broken_call_leaves_the_queue_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_granted_to_a_caller_that_left_just_then_ends_by_its_ttl() {
+    let bench = Bench::new().await;
+    bench.run(grant(1, 10_000, &["a"], Patience::None)).await.unwrap();
+    let (service, caller) = (bench.service.clone(), bench.service.anonymous());
+    let waiting = tokio::spawn(async move {
+        service.execute_waiting(&caller, &namespace(), grant(2, 2_000, &["a"], Patience::Endless)).await
+    });
+    bench.until(|b| b.queue("a") == [2]).await;
+    // The release is committed before the waiting call is looked at again.
+    bench.release(1).await;
+    waiting.abort();
+    assert!(bench.lease(2).is_some_and(|lease| lease.held.len() == 1));
+    // A repetition may have been told that it holds it, so nothing is given back in its name.
+    let again = bench.run(grant(2, 2_000, &["a"], Patience::None)).await.unwrap();
+    assert_eq!(view(&again).held.len(), 1);
+    pass(1_500).await;
+    assert!(bench.lease(2).is_some());
+    pass(1_000).await;
+    assert!(bench.lease(2).is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_broken_call_on_a_living_lease_leaves_only_its_own_wait() {
     let bench = Bench::new().await;
     bench.run(grant(1, 10_000, &["a", "b"], Patience::None)).await.unwrap();
