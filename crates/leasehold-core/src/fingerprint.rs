@@ -1,4 +1,4 @@
-//! A digest of the parameters of a grant, to tell a repetition from a conflict.
+//! Digests: of the parameters of a grant, to tell a repetition from a conflict; of a text, to find it again.
 //!
 //! It guards against mistakes, not against attackers: a caller that constructs a collision fools itself only.
 
@@ -6,7 +6,7 @@ use crate::{Grant, Mode, Ttl};
 
 /// The digest of a grant: all that the caller chose, except how long it waits and what it has seen.
 pub(crate) fn of_grant(grant: &Grant) -> u64 {
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    let mut hash = Fnv::default();
     hash.text(grant.holder.as_str());
     match grant.ttl {
         Ttl::For(span) => hash.number(span.0),
@@ -31,8 +31,21 @@ pub(crate) fn of_grant(grant: &Grant) -> u64 {
     hash.0
 }
 
+/// The digest of a text.
+pub(crate) fn of_text(text: &str) -> u64 {
+    let mut hash = Fnv::default();
+    hash.bytes(text.as_bytes());
+    hash.0
+}
+
 /// FNV-1a, 64 bits.
 struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
 
 impl Fnv {
     fn bytes(&mut self, bytes: &[u8]) {

@@ -3,7 +3,7 @@
 //! A client names the same holder on every lease, and each arrives as a text of its own. A small cache gives back the
 //! copy that is already there. It saves memory and decides nothing: whether a text is shared is invisible.
 
-use crate::Holder;
+use crate::{Holder, fingerprint};
 
 /// How many texts are remembered; one that hashes to the place of another takes it.
 const PLACES: usize = 1024;
@@ -30,10 +30,7 @@ impl SharedHolders {
 }
 
 fn place_of(text: &str) -> usize {
-    let hash = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    (hash >> 32) as usize % PLACES
+    (fingerprint::of_text(text) >> 32) as usize % PLACES
 }
 
 #[cfg(test)]
