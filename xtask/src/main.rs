@@ -1,5 +1,6 @@
 //! One entry for tests, tidy checks and benchmarks: `cargo xtask test`.
 
+mod licences;
 mod tidy;
 
 use std::process::{Command, ExitCode};
@@ -8,7 +9,7 @@ use std::time::Instant;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test    everything that CI runs: format, lints, documents, tidy checks, all tests
+  test    everything that CI runs: tidy checks, licences, format, lints, documents, all tests
   lint    the same without the tests
   bench   measure this machine: cargo xtask bench [-- NAME...]
 ";
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
 /// Format, lints, documents and what only this project checks.
 fn lint() -> bool {
     step("tidy", tidy::check)
+        && step("licences", licences::check)
         && cargo("format", &["fmt", "--all", "--check"], &[])
         && cargo("lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])
         && cargo("documents", &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])
