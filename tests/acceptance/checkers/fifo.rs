@@ -1,9 +1,9 @@
 //! Promise 8: waiters are served in commit order, dead ones are skipped, nobody goes past the living, and nobody is left
 //! waiting for what is free.
 //!
-//! A waiter that is passed over must have been dead: the same log entry that passed it takes it out of the queue, because
-//! its time or its patience was over. The scenarios that it judges ask for exclusive claims of one resource each, with
-//! equal priority.
+//! A waiter that is passed over, or not given what is free, must have been dead: the same log entry that did so takes it
+//! out of the queue, because its time or its patience was over. The scenarios that it judges ask for exclusive claims
+//! of one resource each, with equal priority.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::history::{Event, History};
 struct Queue<'a> {
     waiters: Vec<&'a str>,
     holder: Option<&'a str>,
-    /// Those that somebody got past, and at which entry.
+    /// Those that somebody got past, or that were not given what was free, and at which entry.
     passed: BTreeMap<&'a str, &'a str>,
 }
 
@@ -25,14 +25,14 @@ pub(crate) fn check(history: &History) -> Vec<String> {
         for event in change.events.iter().filter(|event| !event.resource.is_empty()) {
             let queue = queues.entry(&event.resource).or_default();
             found.extend(queue.take(event).map(|text| format!("fifo: {text} at revision {}", change.revision)));
-            touched.push(event.resource.as_str());
+            touched.push((event.resource.as_str(), event.at.as_str()));
         }
-        for resource in touched {
-            let queue = &queues[resource];
-            let living = queue.waiters.iter().find(|waiter| !queue.passed.contains_key(*waiter));
-            if let (None, Some(first)) = (queue.holder, living) {
-                let revision = change.revision;
-                found.push(format!("fifo: {resource} is free at revision {revision} while {first} waits"));
+        for (resource, at) in touched {
+            let queue = queues.entry(resource).or_default();
+            if queue.holder.is_none() {
+                for waiter in &queue.waiters {
+                    queue.passed.entry(waiter).or_insert(at);
+                }
             }
         }
     }
@@ -112,13 +112,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_free_may_wait_only_while_the_dead_leave() {
+        let changes = |ends: &[&str]| {
+            let mut changes = vec![
+                change(1, &["claim_granted lease=~1 resource=a"]),
+                change(2, &["queued lease=~2 resource=a position=1"]),
+                change(3, &["claim_ended lease=~1 resource=a at=9"]),
+            ];
+            changes.extend((4..).zip(ends).map(|(revision, end)| change(revision, &[end])));
+            check(&History { changes, ..History::default() }).len()
+        };
+        assert_eq!(changes(&["unqueued lease=~2 resource=a at=9 cause=expired"]), 0, "they ended together");
+        assert_eq!(changes(&["unqueued lease=~2 resource=a at=9 cause=wait_elapsed"]), 0);
+        assert_eq!(changes(&["unqueued lease=~2 resource=a at=10 cause=expired"]), 1, "it lived an entry longer");
+        assert_eq!(changes(&["claim_granted lease=~2 resource=a at=9"]), 1, "it came too late");
+        assert_eq!(changes(&[]), 1, "it never came");
+    }
+
+    #[test]
     fn nobody_goes_past_the_queue_or_is_left_in_it() {
         assert_eq!(
             with(&["claim_ended lease=~1 resource=a", "claim_granted lease=~9 resource=a"]).len(),
             2,
             "both were passed over"
         );
-        assert_eq!(with(&["claim_ended lease=~1 resource=a"]).len(), 1, "a gap");
+        assert_eq!(with(&["claim_ended lease=~1 resource=a"]).len(), 2, "a gap, with two who wait");
         assert_eq!(with(&["claim_granted lease=~2 resource=a"]).len(), 1, "it was not free");
         assert_eq!(with(&["queued lease=~4 resource=a position=1"]).len(), 1, "a wrong place");
     }
