@@ -107,6 +107,18 @@ impl Server {
         self.stderr.lock().unwrap().clone()
     }
 
+    /// What it said on stderr, once that contains `text`: being ready is told on stdout, and the two are read apart.
+    pub(crate) fn stderr_with(&self, text: &str) -> String {
+        let asked = Instant::now();
+        loop {
+            let said = self.stderr();
+            if said.contains(text) || asked.elapsed() > Duration::from_secs(10) {
+                return said;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// `kill -9`.
     pub(crate) fn kill(&mut self) {
         self.signal(Signal::KILL);
