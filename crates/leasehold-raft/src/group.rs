@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use leasehold_core::LeaderId;
 use leasehold_service::log::{Leadership, Machine};
@@ -25,9 +24,6 @@ use crate::snapshot::Snapshots;
 use crate::store::LogStore;
 use crate::types::{Member, Types};
 use crate::wal::Cut;
-
-/// How long a due snapshot waits before it looks for room on the disk again.
-const ROOM_PAUSE: Duration = Duration::from_secs(5);
 
 /// What a group has on disk, opened.
 #[derive(Clone)]
@@ -87,7 +83,7 @@ impl<M: Machine> Group<M> {
 
         let (tell, leadership) = watch::channel(Leadership::Unknown);
         tokio::spawn(watch_leadership(raft.clone(), progress.clone(), tell, files.fatal.clone()));
-        tokio::spawn(write_due_snapshots(raft.clone(), progress.clone(), files.snapshots.clone()));
+        tokio::spawn(write_due_snapshots(raft.clone(), progress.clone()));
 
         let awake = Arc::new(Awake::default());
         tokio::spawn(Arc::clone(&awake).keep());
@@ -161,19 +157,10 @@ fn leadership(granted: Option<LeaderId>, state: ServerState, ready: Option<Leade
     }
 }
 
-/// Asks for a snapshot whenever the log has grown enough and the disk has room for it.
-async fn write_due_snapshots<M: Machine>(
-    raft: Raft<Types, Applier<M>>,
-    progress: Arc<Progress>,
-    snapshots: Arc<Snapshots>,
-) {
+/// Asks for a snapshot whenever the log has grown enough.
+async fn write_due_snapshots<M: Machine>(raft: Raft<Types, Applier<M>>, progress: Arc<Progress>) {
     loop {
         progress.snapshot_due().await;
-        // A snapshot that fails to be written stops the node; one that waits only leaves a longer log.
-        while !snapshots.has_room(progress.unsaved_bytes()) {
-            tracing::warn!("a snapshot is due, but the disk has no room for it; free some space");
-            tokio::time::sleep(ROOM_PAUSE).await;
-        }
         if raft.trigger().snapshot().await.is_err() {
             return;
         }

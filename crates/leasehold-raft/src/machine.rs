@@ -66,11 +66,6 @@ impl Progress {
         self.ready.subscribe()
     }
 
-    /// Returns how many bytes were applied since the newest snapshot.
-    pub(crate) fn unsaved_bytes(&self) -> u64 {
-        self.unsaved_bytes.load(Ordering::Relaxed)
-    }
-
     /// Waits until the log has grown by so much that a snapshot is due.
     pub(crate) async fn snapshot_due(&self) {
         self.snapshot_due.notified().await;

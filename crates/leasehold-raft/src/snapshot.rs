@@ -72,18 +72,6 @@ impl Snapshots {
         self.current.borrow().as_ref().and_then(|current| current.meta.last_log_id).map(|last| last.index)
     }
 
-    /// Tells whether the disk has room for another snapshot, which is at most the newest one and what the log brought
-    /// since, with as much again to spare.
-    pub(crate) fn has_room(&self, since: u64) -> bool {
-        let newest = self.current.borrow().as_ref().map(|current| current.file.path.clone());
-        let size = newest.and_then(|path| std::fs::metadata(path).ok()).map_or(0, |file| file.len());
-        match rustix::fs::statvfs(&self.dir) {
-            Ok(disk) => disk.f_bavail.saturating_mul(disk.f_frsize) / 2 > size.saturating_add(since),
-            // A disk that does not answer is found out by the write itself.
-            Err(_) => true,
-        }
-    }
-
     pub(crate) fn to_raft(&self) -> Option<SnapshotOf<Types, SnapshotFile>> {
         self.current.borrow().as_ref().map(Current::to_raft)
     }

@@ -10,7 +10,8 @@
 //! | `lanes.rs` | commands on their way into the log, bounded, in two lanes |
 //! | `proposer.rs`, `clock.rs` | packs, stamps, proposes; the lease clock |
 //! | `replica.rs`, `ring.rs` | this node's copy of the state, and its recent events |
-//! | `watch.rs`, `waiting.rs`, `parking.rs` | subscriptions; calls that wait in a queue |
+//! | `watch.rs` | subscriptions |
+//! | `waiting.rs`, `calls.rs`, `parking.rs` | calls that wait in a queue; which of them are open; who wakes them |
 //! | `disk.rs` | refuses before the disk is full |
 //! | `log.rs`, `memory.rs` | the seam to replication; a log in memory for tests |
 
