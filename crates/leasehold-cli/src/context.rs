@@ -1,6 +1,6 @@
 //! What every client command is given: its settings and a client.
 
-use leasehold_client::{Client, Error};
+use leasehold_client::http::{Error, HttpClient};
 use serde::Serialize;
 
 use crate::args::Globals;
@@ -12,14 +12,14 @@ use crate::settings::Settings;
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) settings: Settings,
-    pub(crate) client: Client,
+    pub(crate) client: HttpClient,
 }
 
 impl Context {
     /// The context of these flags and the process's environment.
     pub(crate) fn new(flags: &Globals) -> Result<Context, Failure> {
         let settings = Settings::new(flags, |name| std::env::var_os(name))?;
-        let client = Client::new(settings.endpoints.clone(), settings.namespace.clone());
+        let client = HttpClient::new(settings.endpoints.clone(), settings.namespace.clone());
         Ok(Context { settings, client })
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use leasehold_client::Error;
+use leasehold_client::http::Error;
 
 use crate::output;
 use crate::render::refusal;

@@ -7,64 +7,13 @@ use std::time::Duration;
 
 use leasehold_core::Remaining;
 
+use crate::Moment;
+
 /// The rate error of a clock that is allowed for, in percent.
 const DRIFT_PERCENT: u32 = 2;
 
-/// A moment on clocks that also run while the machine sleeps.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment {
-    boot: Duration,
-    raw: Duration,
-}
-
-impl Moment {
-    /// This moment.
-    pub fn now() -> Moment {
-        clocks::now()
-    }
-
-    /// How long ago it was, by the faster of the clocks.
-    pub fn elapsed(self) -> Duration {
-        let now = Moment::now();
-        now.boot.saturating_sub(self.boot).max(now.raw.saturating_sub(self.raw))
-    }
-}
-
-#[cfg(target_os = "linux")]
-mod clocks {
-    use std::time::Duration;
-
-    use rustix::time::{ClockId, clock_gettime};
-
-    use super::Moment;
-
-    pub(super) fn now() -> Moment {
-        Moment { boot: read(ClockId::Boottime), raw: read(ClockId::MonotonicRaw) }
-    }
-
-    fn read(clock: ClockId) -> Duration {
-        let time = clock_gettime(clock);
-        Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod clocks {
-    use std::sync::OnceLock;
-    use std::time::Instant;
-
-    use super::Moment;
-
-    static START: OnceLock<Instant> = OnceLock::new();
-
-    pub(super) fn now() -> Moment {
-        let since = START.get_or_init(Instant::now).elapsed();
-        Moment { boot: since, raw: since }
-    }
-}
-
 /// Until when a holder may act, by its own clocks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
     sent: Moment,
     lasts: Option<Duration>,
@@ -80,9 +29,19 @@ impl Validity {
         Validity { sent, lasts }
     }
 
+    /// When the request was sent.
+    pub fn sent(&self) -> Moment {
+        self.sent
+    }
+
+    /// The time left to act at `now`; none if there is no end by time.
+    pub fn left_at(&self, now: Moment) -> Option<Duration> {
+        self.lasts.map(|lasts| lasts.saturating_sub(now.since(self.sent)))
+    }
+
     /// The time left to act; none if there is no end by time.
     pub fn left(&self) -> Option<Duration> {
-        self.lasts.map(|lasts| lasts.saturating_sub(self.sent.elapsed()))
+        self.left_at(Moment::now())
     }
 
     /// How much of it has gone by.
@@ -93,6 +52,21 @@ impl Validity {
     /// Whether the holder must no longer act.
     pub fn is_over(&self) -> bool {
         self.left() == Some(Duration::ZERO)
+    }
+
+    /// The one of two that lasts longer at `now`: an answer never shortens what another one promised.
+    pub fn longer(self, other: Validity, now: Moment) -> Validity {
+        match (self.left_at(now), other.left_at(now)) {
+            (None, _) => self,
+            (_, None) => other,
+            (Some(this), Some(that)) => {
+                if that > this {
+                    other
+                } else {
+                    self
+                }
+            }
+        }
     }
 }
 
@@ -115,18 +89,20 @@ mod tests {
 
     #[test]
     fn time_left_counts_from_the_sending() {
-        let now = Moment::now();
-        let minute = Duration::from_secs(60);
-        let earlier = Moment { boot: now.boot.saturating_sub(minute), raw: now.raw.saturating_sub(minute) };
-        assert!(Validity::new(now, Remaining::For(Span::seconds(60))).left() > Some(Duration::from_secs(50)));
-        assert!(Validity::new(earlier, Remaining::For(Span::seconds(60))).is_over());
-        assert!(Validity::new(earlier, Remaining::Endless).left().is_none());
+        let minute = Moment::at(Duration::from_secs(60));
+        let validity = Validity::new(Moment::at(Duration::ZERO), Remaining::For(Span::seconds(102)));
+        assert_eq!(validity.left_at(minute), Some(Duration::from_secs(38)));
+        assert_eq!(validity.left_at(Moment::at(Duration::from_secs(98))), Some(Duration::ZERO));
+        assert_eq!(Validity::new(minute, Remaining::Endless).left_at(minute), None);
     }
 
     #[test]
-    fn the_faster_clock_counts() {
-        let now = Moment::now();
-        let slept = Moment { boot: now.boot.saturating_sub(Duration::from_secs(5)), raw: now.raw };
-        assert!(slept.elapsed() >= Duration::from_secs(5));
+    fn an_answer_does_not_shorten_another() {
+        let (early, late) = (Moment::at(Duration::ZERO), Moment::at(Duration::from_secs(1)));
+        let long = Validity::new(early, Remaining::For(Span::seconds(60)));
+        let short = Validity::new(late, Remaining::For(Span::seconds(10)));
+        assert_eq!(long.longer(short, late), long);
+        assert_eq!(short.longer(long, late), long);
+        assert_eq!(short.longer(Validity::new(late, Remaining::Endless), late).left_at(late), None);
     }
 }

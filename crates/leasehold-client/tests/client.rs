@@ -5,11 +5,12 @@ mod fake;
 
 use fake::{Fake, Reaction};
 use leasehold_api::{Code, GrantRequest, Problem, TtlText};
-use leasehold_client::{Client, Condition, Delivery, Endpoints, Error};
+use leasehold_client::Endpoints;
+use leasehold_client::http::{Condition, Delivery, Error, HttpClient};
 use leasehold_core::{Patience, Span, Ttl};
 
-fn client(addrs: &[&str]) -> Client {
-    Client::new(addrs.join(",").parse::<Endpoints>().unwrap(), "default")
+fn client(addrs: &[&str]) -> HttpClient {
+    HttpClient::new(addrs.join(",").parse::<Endpoints>().unwrap(), "default")
 }
 
 fn answer(status: u16, body: serde_json::Value) -> Reaction {

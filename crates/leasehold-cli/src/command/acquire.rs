@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use leasehold_api::{Class, Code, GrantRequest, Id, Mode, SpanText, TtlText, WaitText};
-use leasehold_client::{Acquire as Acquiring, Client, Error, Granted};
+use leasehold_client::http::{Acquire as Acquiring, Error, Granted, HttpClient};
 use leasehold_core::{Patience, Span, Ttl};
 
 use super::hold;
@@ -196,7 +196,7 @@ async fn show_queue(context: &Context, resources: &[String]) -> Never {
 }
 
 /// The wait for one resource in a line; none if nobody is in the way.
-async fn queue_line(client: &Client, name: &str, holder: &str) -> Option<String> {
+async fn queue_line(client: &HttpClient, name: &str, holder: &str) -> Option<String> {
     let resource = client.resource(name).await.ok()?;
     let queue = client.queue(name).await.ok()?;
     let place = queue.waiters.iter().find(|waiter| waiter.holder == holder)?;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt as _;
 
 use clap::{Args, Subcommand};
 use leasehold_api::Id;
-use leasehold_client::Condition;
+use leasehold_client::http::Condition;
 use leasehold_core::Key;
 
 use crate::context::{Context, all_pages};

@@ -7,7 +7,8 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use leasehold_api::{Code, Id, SpanText};
-use leasehold_client::{Client, Error, Granted, Validity};
+use leasehold_client::Validity;
+use leasehold_client::http::{Error, Granted, HttpClient};
 use leasehold_core::{Span, Ttl};
 
 use crate::failure::Failure;
@@ -28,7 +29,7 @@ const RELEASE_MAX: Duration = Duration::from_secs(5);
 
 /// Keeps a lease until a signal, then releases it.
 pub(crate) async fn hold(
-    client: &Client,
+    client: &HttpClient,
     granted: &Granted,
     resources: &[String],
     signals: &mut Signals,
@@ -48,7 +49,7 @@ pub(crate) async fn hold(
 }
 
 /// Renews at a third of the ttl, until the lease is lost; tells why.
-async fn keep(client: &Client, id: Id, mut ttl: Ttl, validity: &Cell<Validity>) -> String {
+async fn keep(client: &HttpClient, id: Id, mut ttl: Ttl, validity: &Cell<Validity>) -> String {
     loop {
         tokio::time::sleep(third(ttl, &validity.get())).await;
         match renewed(client, id, third(ttl, &validity.get()), validity).await {
@@ -59,7 +60,7 @@ async fn keep(client: &Client, id: Id, mut ttl: Ttl, validity: &Cell<Validity>) 
 }
 
 /// Renews once, however many attempts it takes within the validity; gives the ttl from now on.
-async fn renewed(client: &Client, id: Id, patience: Duration, validity: &Cell<Validity>) -> Result<Ttl, String> {
+async fn renewed(client: &HttpClient, id: Id, patience: Duration, validity: &Cell<Validity>) -> Result<Ttl, String> {
     let mut is_told = false;
     loop {
         let left = validity.get().left().unwrap_or(Duration::MAX);
@@ -103,7 +104,7 @@ fn is_over(error: &Error) -> bool {
 }
 
 /// Gives the lease back; if that fails, time will.
-async fn release(client: &Client, id: Id, names: &str, validity: &Cell<Validity>) {
+async fn release(client: &HttpClient, id: Id, names: &str, validity: &Cell<Validity>) {
     let cause = match tokio::time::timeout(RELEASE_MAX, client.release(id)).await {
         Ok(Ok(())) => return output::message(format!("lease: released {names}")),
         Ok(Err(error)) => plain(&error.to_string()),

@@ -1,7 +1,7 @@
 //! `lease renew`, `release` and `show`: commands on leases whose id is known.
 
 use leasehold_api::{Id, RenewAnswer, RenewResult};
-use leasehold_client::Error;
+use leasehold_client::http::Error;
 
 use crate::args::{Release, Renew, Show};
 use crate::context::Context;

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use leasehold_api::{Resource, ResourceState, SpanText, Timestamp};
-use leasehold_client::Client;
+use leasehold_client::http::HttpClient;
 use leasehold_core::{Remaining, WallTime};
 use serde::Serialize;
 
@@ -105,7 +105,7 @@ fn asked_for(mut resource: Resource, args: &Ls, settings: &Settings) -> Option<R
     (!resource.holders.is_empty()).then_some(resource)
 }
 
-async fn waiters(resources: Vec<Resource>, client: &Client) -> Result<Vec<Waiting>, Failure> {
+async fn waiters(resources: Vec<Resource>, client: &HttpClient) -> Result<Vec<Waiting>, Failure> {
     let mut rows = Vec::new();
     for resource in resources.into_iter().filter(|resource| resource.queue.length > 0) {
         let queue = client.queue(&resource.name).await?;

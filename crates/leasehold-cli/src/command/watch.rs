@@ -2,7 +2,7 @@
 
 use clap::Args;
 use leasehold_api::Change;
-use leasehold_client::Delivery;
+use leasehold_client::http::Delivery;
 
 use super::resources::now;
 use crate::context::Context;

@@ -1,7 +1,7 @@
 //! Refusals: what happened, to what, and what to do next.
 
 use leasehold_api::{Code, HolderInfo, Problem, WaitText};
-use leasehold_client::Error;
+use leasehold_client::http::Error;
 use leasehold_core::{Patience, Span};
 
 use super::text::{clock, ends_in, mode, names, ordinal, plain, quoted, short};

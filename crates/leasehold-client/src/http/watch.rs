@@ -14,9 +14,9 @@ use hyper::body::Incoming;
 use leasehold_api::{Change, Code, Mark, Problem, Retry};
 use serde::Deserialize;
 
-use crate::client::listing;
-use crate::transport::{CALL_TIMEOUT, Call, refusal};
-use crate::{Client, Error, Parser, ServerEvent};
+use super::client::listing;
+use super::transport::{CALL_TIMEOUT, Call, refusal};
+use super::{Error, HttpClient, Parser, ServerEvent};
 
 /// After how long without a byte the connection counts as lost.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ pub enum Delivery {
 /// A subscription to what happens.
 #[derive(Debug)]
 pub struct Watch {
-    client: Client,
+    client: HttpClient,
     prefix: String,
     /// Everything up to this revision was delivered.
     last: Option<u64>,
@@ -72,7 +72,7 @@ enum Data {
 }
 
 impl Watch {
-    pub(crate) fn new(client: Client, prefix: &str, since: Option<u64>) -> Watch {
+    pub(crate) fn new(client: HttpClient, prefix: &str, since: Option<u64>) -> Watch {
         Watch {
             client,
             prefix: prefix.to_owned(),
@@ -193,7 +193,7 @@ impl Connection {
         let frame = match tokio::time::timeout(SILENCE_MAX, self.body.frame()).await {
             Err(_) => return Err(lost("nothing was heard for a minute".to_owned())),
             Ok(None) => return Err(lost("the server ended the watch".to_owned())),
-            Ok(Some(Err(error))) => return Err(lost(crate::error::cause_of(&error))),
+            Ok(Some(Err(error))) => return Err(lost(super::error::cause_of(&error))),
             Ok(Some(Ok(frame))) => frame,
         };
         let Ok(bytes) = frame.into_data() else { return Ok(()) };

@@ -17,9 +17,10 @@ use leasehold_api::Problem;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::cause_of;
-use crate::url::Url;
-use crate::{Endpoints, Error, Moment};
+use super::Error;
+use super::error::cause_of;
+use super::url::Url;
+use crate::{Endpoints, Moment};
 
 /// How long an address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use leasehold_api::{Code, GrantRequest, Id, Lease, LeaseState, Problem};
 use leasehold_core::{Patience, Span};
 
-use crate::transport::CALL_TIMEOUT;
-use crate::{Client, Error, Validity, new_lease_id};
+use super::transport::CALL_TIMEOUT;
+use super::{Error, HttpClient, new_lease_id};
+use crate::Validity;
 
 /// The pause before a repetition, and the longest one it grows to.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -20,7 +21,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// [`Acquire::abandon`] makes sure of it.
 #[derive(Debug)]
 pub struct Acquire {
-    client: Client,
+    client: HttpClient,
     request: GrantRequest,
     id: Id,
     /// Whether the caller chose the id; then it is the only one.
@@ -54,7 +55,7 @@ enum Next {
 }
 
 impl Acquire {
-    pub(crate) fn new(client: Client, request: GrantRequest, wait: Patience) -> Acquire {
+    pub(crate) fn new(client: HttpClient, request: GrantRequest, wait: Patience) -> Acquire {
         let fixed = request.id.is_some();
         let id = request.id.unwrap_or_else(new_lease_id);
         Acquire { client, request, id, fixed, wait }

@@ -4,9 +4,9 @@ use http::header::{HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, Method};
 use leasehold_api::{DeleteAnswer, Entry, EntryList, Id, PutAnswer, PutRequest, bytes_fields};
 
-use crate::client::listing;
-use crate::transport::Call;
-use crate::{Client, Error};
+use super::client::listing;
+use super::transport::Call;
+use super::{Error, HttpClient};
 
 /// What must be true of an entry for a write to happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Condition {
     }
 }
 
-impl Client {
+impl HttpClient {
     /// Puts an entry, bound to a lease or to none.
     pub async fn put(
         &self,

@@ -11,13 +11,14 @@ use leasehold_api::{
 use leasehold_core::{LeaseId, Patience, Ttl};
 use serde::de::DeserializeOwned;
 
-use crate::transport::{CALL_TIMEOUT, Call, Transport};
-use crate::url::Url;
-use crate::{Acquire, Endpoints, Error, Moment, Validity, Watch};
+use super::transport::{CALL_TIMEOUT, Call, Transport};
+use super::url::Url;
+use super::{Acquire, Error, Watch};
+use crate::{Endpoints, Moment, Validity};
 
 /// A client of one namespace. Clones share their connections.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct HttpClient {
     transport: Arc<Transport>,
     namespace: String,
 }
@@ -36,10 +37,10 @@ pub fn new_lease_id() -> Id {
     Id(LeaseId::new(rand::random_range(1..=LeaseId::MAX)).expect("the range has ids only"))
 }
 
-impl Client {
+impl HttpClient {
     /// A client of `namespace` at these addresses. Nothing is sent yet.
-    pub fn new(endpoints: Endpoints, namespace: impl Into<String>) -> Client {
-        Client { transport: Arc::new(Transport::new(endpoints)), namespace: namespace.into() }
+    pub fn new(endpoints: Endpoints, namespace: impl Into<String>) -> HttpClient {
+        HttpClient { transport: Arc::new(Transport::new(endpoints)), namespace: namespace.into() }
     }
 
     /// The latest lease time that an answer told, in milliseconds.
@@ -67,7 +68,7 @@ impl Client {
         Call { timeout: timeout(wait), ..call }
     }
 
-    /// Grants a lease, in one attempt; [`Client::acquire`] also survives lost connections.
+    /// Grants a lease, in one attempt; [`HttpClient::acquire`] also survives lost connections.
     pub async fn grant(&self, request: &GrantRequest, wait: Patience) -> Result<Lease, Error> {
         self.transport.ask(&self.grant_call(request, wait)).await
     }
@@ -201,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_wait_is_asked_for_and_given_time() {
-        let client = Client::new(Endpoints::default(), "shop");
+        let client = HttpClient::new(Endpoints::default(), "shop");
         let call = client.grant_call(&GrantRequest::default(), Patience::For(Span(1500)));
         assert_eq!(call.url.as_str(), "/v1/ns/shop/leases?wait=1500ms");
         assert_eq!(call.timeout, Some(CALL_TIMEOUT + Duration::from_millis(1500)));

@@ -1,0 +1,105 @@
+//! The clock a client lives by: the machine's, or one that a test moves.
+//!
+//! Everything that waits or counts in this crate asks the clock it was given, so that a test can hold it still. A
+//! [`Moment`] is read from two clocks of the machine that also run while it sleeps; the faster of them counts.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+/// A moment on clocks that also run while the machine sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    boot: Duration,
+    raw: Duration,
+}
+
+impl Moment {
+    /// This moment on the machine's clocks.
+    pub fn now() -> Moment {
+        machine::now()
+    }
+
+    /// The moment at which a clock that began at zero shows `elapsed`.
+    pub fn at(elapsed: Duration) -> Moment {
+        Moment { boot: elapsed, raw: elapsed }
+    }
+
+    /// How long it is after `earlier`, by the faster of the clocks; zero if it is before.
+    pub fn since(self, earlier: Moment) -> Duration {
+        self.boot.saturating_sub(earlier.boot).max(self.raw.saturating_sub(earlier.raw))
+    }
+
+    /// How long ago it was, by the machine's clocks.
+    pub fn elapsed(self) -> Duration {
+        Moment::now().since(self)
+    }
+}
+
+/// What a client counts time by.
+pub trait Clock: std::fmt::Debug + Send + Sync + 'static {
+    /// This moment.
+    fn now(&self) -> Moment;
+
+    /// Returns after `duration`. It may return late, after a pause of the process: look at [`Clock::now`] then.
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
+}
+
+/// The clocks of this machine. Sleeping needs a tokio runtime.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MachineClock;
+
+impl Clock for MachineClock {
+    fn now(&self) -> Moment {
+        Moment::now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod machine {
+    use std::time::Duration;
+
+    use rustix::time::{ClockId, clock_gettime};
+
+    use super::Moment;
+
+    pub(super) fn now() -> Moment {
+        Moment { boot: read(ClockId::Boottime), raw: read(ClockId::MonotonicRaw) }
+    }
+
+    fn read(clock: ClockId) -> Duration {
+        let time = clock_gettime(clock);
+        Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod machine {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
+    use super::Moment;
+
+    static START: OnceLock<Instant> = OnceLock::new();
+
+    pub(super) fn now() -> Moment {
+        Moment::at(START.get_or_init(Instant::now).elapsed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_faster_clock_counts() {
+        let now = Moment::now();
+        let slept = Moment { boot: now.boot.saturating_sub(Duration::from_secs(5)), raw: now.raw };
+        assert!(slept.elapsed() >= Duration::from_secs(5));
+        assert_eq!(slept.since(now), Duration::ZERO);
+    }
+}
