@@ -9,6 +9,8 @@ mod digest;
 mod duration;
 mod entry;
 mod grant;
+#[cfg(feature = "grpc")]
+pub mod grpc;
 mod health;
 mod id;
 mod invalid;
