@@ -36,6 +36,8 @@ pub enum Code {
     AlreadyClaimed,
     /// The lease does not hold the resource.
     NotClaimed,
+    /// Nobody holds the resource.
+    NotHeld,
     /// The lease has no such wait.
     UnknownWait,
     /// The request cannot be read at all.
@@ -119,7 +121,7 @@ const fn row(name: &'static str, status: u16, grpc: u8, exit: u8, retry: Retry, 
 
 impl Code {
     /// Every code, in the order of the table.
-    pub const ALL: [Code; 33] = [
+    pub const ALL: [Code; 34] = [
         Code::Held,
         Code::WaitElapsed,
         Code::IdInUse,
@@ -133,6 +135,7 @@ impl Code {
         Code::StaleToken,
         Code::AlreadyClaimed,
         Code::NotClaimed,
+        Code::NotHeld,
         Code::UnknownWait,
         Code::Malformed,
         Code::Invalid,
@@ -171,6 +174,7 @@ impl Code {
             Code::StaleToken => row("stale_token", 409, 9, 73, Retry::No, "The token is stale"),
             Code::AlreadyClaimed => row("already_claimed", 409, 6, 73, Retry::No, "The resource is claimed already"),
             Code::NotClaimed => row("not_claimed", 409, 9, 73, Retry::No, "The lease does not hold the resource"),
+            Code::NotHeld => row("not_held", 409, 9, 73, Retry::No, "Nobody holds the resource"),
             Code::UnknownWait => row("unknown_wait", 404, 5, 66, Retry::No, "No such wait"),
             Code::Malformed => row("malformed", 400, 3, 2, Retry::No, "The request cannot be read"),
             Code::Invalid => row("invalid", 422, 3, 2, Retry::No, "The request is not valid"),
@@ -255,6 +259,7 @@ impl From<&Rejection> for Code {
             Rejection::StaleToken { .. } => Code::StaleToken,
             Rejection::AlreadyClaimed { .. } => Code::AlreadyClaimed,
             Rejection::NotClaimed { .. } => Code::NotClaimed,
+            Rejection::NotHeld { .. } => Code::NotHeld,
             Rejection::AskedTwice { .. } | Rejection::AsksNothing => Code::Invalid,
             Rejection::TtlOutOfBounds { .. } => Code::TtlOutOfBounds,
             Rejection::CooldownTooLong { .. } => Code::CooldownTooLong,
@@ -276,7 +281,8 @@ fn of_bound(bound: Bound) -> Code {
         | Bound::RangeEntries
         | Bound::MetadataPairs
         | Bound::MetadataBytes
-        | Bound::Renewals => Code::TooLarge,
+        | Bound::Renewals
+        | Bound::ReasonBytes => Code::TooLarge,
         Bound::Namespaces
         | Bound::Leases
         | Bound::LeasesOfIdentity
@@ -288,7 +294,8 @@ fn of_bound(bound: Bound) -> Code {
         | Bound::SharedHolders
         | Bound::Entries
         | Bound::EntryBytes
-        | Bound::StateBytes => Code::LimitReached,
+        | Bound::StateBytes
+        | Bound::AskedHolders => Code::LimitReached,
     }
 }
 

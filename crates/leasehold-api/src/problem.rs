@@ -164,6 +164,7 @@ impl From<&Rejection> for Problem {
             }
             Rejection::AlreadyClaimed { resource }
             | Rejection::NotClaimed { resource }
+            | Rejection::NotHeld { resource }
             | Rejection::AskedTwice { resource } => Problem { resource: Some(resource.to_string()), ..plain },
             Rejection::LimitReached { bound, max } => {
                 Problem { limit: Some(LimitInfo { of: bound.phrase().to_owned(), max: *max }), ..plain }

@@ -140,7 +140,7 @@ pub struct PastInfo {
     pub at: Timestamp,
     /// At which revision.
     pub revision: u64,
-    /// What: `granted`, or the cause of the end.
+    /// What: `granted`, `handover_asked`, or the cause of the end.
     pub what: String,
     /// Whose claim it was.
     pub holder: String,
@@ -152,7 +152,10 @@ pub struct PastInfo {
     /// How long it was held, if it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_for: Option<SpanText>,
-    /// Why it was revoked.
+    /// Who asked for a hand-over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Why it was revoked or asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -252,19 +255,27 @@ impl From<&WaiterView> for WaiterInfo {
 
 impl From<&Past> for PastInfo {
     fn from(past: &Past) -> PastInfo {
-        let (what, waited, held, reason) = match &past.what {
-            PastFact::Granted { waited } => ("granted", Some(*waited), None, None),
-            PastFact::Ended { held, cause } => (cause.word(), None, Some(*held), crate::watch::reason_of(cause)),
-        };
-        PastInfo {
+        let plain = |what: &str| PastInfo {
             at: Timestamp(past.at),
             revision: past.revision.0,
             what: what.to_owned(),
             holder: past.holder.to_string(),
             token: past.token.0,
-            waited: waited.map(SpanText),
-            held_for: held.map(SpanText),
-            reason,
+            waited: None,
+            held_for: None,
+            by: None,
+            reason: None,
+        };
+        match &past.what {
+            PastFact::Granted { waited } => PastInfo { waited: Some(SpanText(*waited)), ..plain("granted") },
+            PastFact::Ended { held, cause } => {
+                let reason = crate::watch::reason_of(cause);
+                PastInfo { held_for: Some(SpanText(*held)), reason, ..plain(cause.word()) }
+            }
+            PastFact::HandoverAsked { by, reason } => {
+                let reason = reason.as_ref().map(ToString::to_string);
+                PastInfo { by: Some(by.to_string()), reason, ..plain("handover_asked") }
+            }
         }
     }
 }

@@ -117,6 +117,20 @@ pub enum EventFact {
         /// Why, in one word.
         cause: String,
     },
+    /// The holder of a resource was asked to hand it over.
+    HandoverAsked {
+        /// The lease that holds it.
+        lease: Digest,
+        /// Whose it is: who is asked.
+        holder: String,
+        /// Which resource.
+        resource: String,
+        /// Who asks.
+        by: String,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
     /// An entry was created or replaced.
     EntryPut {
         /// Its key, if it is UTF-8.
@@ -202,6 +216,13 @@ impl From<&Fact> for EventFact {
                 resource: resource.to_string(),
                 cause: cause.word().to_owned(),
             },
+            Fact::HandoverAsked { lease, holder, resource, by, reason } => EventFact::HandoverAsked {
+                lease: Digest::of(*lease),
+                holder: holder.to_string(),
+                resource: resource.to_string(),
+                by: by.to_string(),
+                reason: reason.as_ref().map(ToString::to_string),
+            },
             Fact::EntryPut { key, value, version, created, lease } => {
                 let (key, key_base64) = bytes_fields(key.as_bytes());
                 let (value, value_base64) = bytes_fields(value);
@@ -257,5 +278,24 @@ mod tests {
         assert!(text.starts_with(r#"{"at":"1970-01-01T00:00:00.000Z","type":"claim_granted","lease":"~"#), "{text}");
         assert!(!text.contains("05f31c09a4e2b7d8"), "{text}");
         assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
+    }
+
+    #[test]
+    fn an_ask_for_a_hand_over_names_who_is_asked_and_who_asks() {
+        let ask = |reason: Option<&str>| Fact::HandoverAsked {
+            lease: LeaseId::new(7).unwrap(),
+            holder: Holder::new("ann").unwrap(),
+            resource: ResourceName::new("a").unwrap(),
+            by: Holder::new("bob").unwrap(),
+            reason: reason.map(Into::into),
+        };
+        let json = |reason| serde_json::to_value(EventFact::from(&ask(reason))).unwrap();
+        let digest = Digest::of(LeaseId::new(7).unwrap()).to_string();
+        let mut expected = serde_json::json!({
+            "type": "handover_asked", "lease": digest, "holder": "ann", "resource": "a", "by": "bob",
+        });
+        assert_eq!(json(None), expected);
+        expected["reason"] = "deploy".into();
+        assert_eq!(json(Some("deploy")), expected);
     }
 }

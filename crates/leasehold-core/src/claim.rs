@@ -355,6 +355,7 @@ fn receipt_of(answer: &Answer) -> Receipt {
             | Outcome::Released
             | Outcome::Revoked { .. }
             | Outcome::Left
+            | Outcome::HandoverAsked { .. }
             | Outcome::Configured,
         ) => unreachable!("these commands carry no number"),
     }

@@ -55,6 +55,8 @@ pub enum Command {
     Unclaim(Unclaim),
     /// Leaves the queues a wait stands in.
     Leave(Leave),
+    /// Asks the holders of a resource to hand it over.
+    AskHandover(AskHandover),
     /// Compares and writes entries.
     Write(Write),
     /// Sets the limits.
@@ -230,6 +232,17 @@ pub struct Leave {
     pub lease: LeaseId,
     /// The number of the wait: the revision at which it was queued.
     pub wait: Revision,
+}
+
+/// Asks the holders of a resource to hand it over. It takes nothing from them: each agrees, finishes or refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskHandover {
+    /// Which resource.
+    pub resource: ResourceName,
+    /// Who asks, in its own words.
+    pub by: Holder,
+    /// Why, for the holders and for people.
+    pub reason: Option<Box<str>>,
 }
 
 /// Compares entries, then writes one list of them or the other: all in one revision.

@@ -94,6 +94,19 @@ pub enum Fact {
         /// Why.
         cause: EndCause,
     },
+    /// The holder of a resource was asked to hand it over.
+    HandoverAsked {
+        /// The lease that holds it.
+        lease: LeaseId,
+        /// Whose it is: who is asked.
+        holder: Holder,
+        /// Which resource.
+        resource: ResourceName,
+        /// Who asks.
+        by: Holder,
+        /// Why.
+        reason: Option<Box<str>>,
+    },
     /// An entry was created or replaced.
     EntryPut {
         /// Which one.
@@ -124,7 +137,8 @@ impl Fact {
             Fact::ClaimGranted { resource, .. }
             | Fact::ClaimEnded { resource, .. }
             | Fact::Queued { resource, .. }
-            | Fact::Unqueued { resource, .. } => Some(resource.as_str().as_bytes()),
+            | Fact::Unqueued { resource, .. }
+            | Fact::HandoverAsked { resource, .. } => Some(resource.as_str().as_bytes()),
             Fact::EntryPut { key, .. } | Fact::EntryDeleted { key, .. } => Some(key.as_bytes()),
         }
     }
@@ -137,7 +151,8 @@ impl Fact {
             | Fact::ClaimGranted { lease, .. }
             | Fact::ClaimEnded { lease, .. }
             | Fact::Queued { lease, .. }
-            | Fact::Unqueued { lease, .. } => Some(*lease),
+            | Fact::Unqueued { lease, .. }
+            | Fact::HandoverAsked { lease, .. } => Some(*lease),
             Fact::EntryPut { lease, .. } => *lease,
             Fact::EntryDeleted { ended, .. } => *ended,
         }

@@ -4,6 +4,7 @@
 //! after every entry; tests and simulation sweep the whole state with [`State::check_invariants`].
 
 use crate::deadlines::Deadlines;
+use crate::handover::ASKED_SHOWN;
 use crate::resource::Holders;
 use crate::{LeaseKey, LeaseTime, Mode, State, Token};
 
@@ -78,6 +79,8 @@ impl State {
             ensure(row.queue.as_ref().is_none_or(|queue| !queue.is_empty()), || {
                 format!("{key:?} keeps an empty queue")
             })?;
+            let asks = row.history.iter().filter(|past| past.is_ask()).count();
+            ensure(asks <= ASKED_SHOWN, || format!("{key:?} remembers {asks} asks"))?;
             let idle = self.idle.contains(&(row.idle_since, key.clone()));
             ensure(idle == row.is_idle(), || format!("{key:?} is idle one-sidedly"))?;
             if !self.has_backlog() {

@@ -20,6 +20,7 @@ mod event;
 mod fingerprint;
 mod grant;
 mod hand_on;
+mod handover;
 mod ids;
 mod invariants;
 mod lease;

@@ -30,7 +30,8 @@ pub struct Limits {
     pub claims_per_lease: u32,
     /// How many entries may be bound to one lease.
     pub entries_per_lease: u32,
-    /// How many leases, claims and entries may end together in one revision.
+    /// How many leases, claims and entries may end together in one revision, and how many holders one log entry may ask
+    /// for a hand-over.
     pub tree_weight: u32,
     /// How deep leases may be nested.
     pub tree_depth: u8,
@@ -53,7 +54,7 @@ pub struct Limits {
     pub range_entries: u32,
     /// How many names and texts a lease's metadata may have.
     pub metadata_pairs: u32,
-    /// How many bytes a lease's metadata, or the reason of its revoke, may have.
+    /// How many bytes a lease's metadata, the reason of its revoke or that of an ask for a hand-over may have.
     pub metadata_bytes: u32,
     /// How many past facts each resource remembers.
     pub history: u32,

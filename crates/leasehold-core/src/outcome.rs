@@ -56,6 +56,11 @@ pub enum Outcome {
     Unclaimed,
     /// The wait is over; nothing of it is left in any queue.
     Left,
+    /// The holders of the resource were asked.
+    HandoverAsked {
+        /// How many.
+        holders: u32,
+    },
     /// The write was done, one way or the other.
     Written(Box<Written>),
     /// The limits are as asked.

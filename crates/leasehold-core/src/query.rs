@@ -107,7 +107,7 @@ impl State {
         waiters.take(limit).enumerate().filter_map(view).collect()
     }
 
-    /// What happened to a resource, oldest first: claims that ended, then those that are held.
+    /// What happened to a resource, oldest first: claims that ended, those that are held, and the latest ask for them.
     pub fn history(&self, namespace: &Namespace, name: &ResourceName) -> Vec<Past> {
         let Some(number) = self.namespaces.number(namespace) else { return Vec::new() };
         let Some(row) = self.resources.get(&(number, name.clone())) else { return Vec::new() };
@@ -122,7 +122,9 @@ impl State {
                 what: PastFact::Granted { waited: claim.waited },
             })
         });
-        row.history.iter().cloned().chain(present).collect()
+        let mut history: Vec<Past> = row.history.iter().cloned().chain(present).collect();
+        history.sort_by_key(|past| past.revision);
+        history
     }
 
     /// Tells whether a token is that of a present holder.

@@ -213,6 +213,13 @@ pub enum PastFact {
         /// Why.
         cause: EndCause,
     },
+    /// Its holder was asked to hand the resource over.
+    HandoverAsked {
+        /// By whom.
+        by: Holder,
+        /// Why.
+        reason: Option<Box<str>>,
+    },
 }
 
 /// An entry.

@@ -41,6 +41,10 @@ pub enum Bound {
     MetadataBytes,
     /// Leases in one renewal.
     Renewals,
+    /// Bytes of the reason of an ask.
+    ReasonBytes,
+    /// Holders asked by one log entry.
+    AskedHolders,
 }
 
 impl Bound {
@@ -65,6 +69,8 @@ impl Bound {
             Bound::MetadataPairs => "metadata texts on one lease",
             Bound::MetadataBytes => "bytes of metadata on one lease",
             Bound::Renewals => "leases in one renewal",
+            Bound::ReasonBytes => "bytes in one reason",
+            Bound::AskedHolders => "holders asked at one time",
         }
     }
 }
@@ -132,6 +138,12 @@ pub enum Rejection {
     /// The lease does not hold the resource.
     #[error("the lease does not hold {resource}")]
     NotClaimed {
+        /// Which resource.
+        resource: ResourceName,
+    },
+    /// Nobody holds the resource.
+    #[error("nobody holds {resource}, so nobody can be asked to hand it over; claim it instead")]
+    NotHeld {
         /// Which resource.
         resource: ResourceName,
     },

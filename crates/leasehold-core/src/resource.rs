@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::queue::Queue;
-use crate::{LeaseId, LeaseTime, Mode, NamespaceId, Past, ResourceName, Revision, Span, Token};
+use crate::{LeaseId, LeaseTime, Mode, NamespaceId, Past, PastFact, ResourceName, Revision, Span, Token};
 
 /// A resource among all namespaces.
 pub(crate) type ResourceKey = (NamespaceId, ResourceName);
@@ -83,7 +83,7 @@ pub(crate) struct Resource {
     pub(crate) usual_hold: Span,
     /// The revision since which nobody holds, wants or rests it; zero otherwise.
     pub(crate) idle_since: Revision,
-    /// Ended claims, oldest first.
+    /// Ended claims and the latest ask for a hand-over, oldest first.
     pub(crate) history: Vec<Past>,
 }
 
@@ -118,6 +118,18 @@ impl Resource {
             Span::ZERO => held,
             usual => Span((usual.0 * 7 + held.0) / 8),
         };
+        self.push_past(past, history_max);
+    }
+
+    /// Remembers what was asked of its holders in place of what was asked before.
+    pub(crate) fn remember_asks(&mut self, asks: Vec<Past>, history_max: u32) {
+        self.history.retain(|past| !past.is_ask());
+        for ask in asks {
+            self.push_past(ask, history_max);
+        }
+    }
+
+    fn push_past(&mut self, past: Past, history_max: u32) {
         while self.history.len() >= (history_max as usize).max(1) {
             self.history.remove(0);
         }
@@ -133,5 +145,12 @@ impl Resource {
         }
         let rest_of_present = self.usual_hold.0.saturating_sub(held.0);
         Some(Span(rest_of_present.saturating_add(self.usual_hold.0.saturating_mul(u64::from(position - 1)))))
+    }
+}
+
+impl Past {
+    /// Tells whether it is an ask for a hand-over.
+    pub(crate) fn is_ask(&self) -> bool {
+        matches!(self.what, PastFact::HandoverAsked { .. })
     }
 }

@@ -57,6 +57,8 @@ pub struct State {
     pub(crate) lacking: BTreeMap<(LeaseKey, Revision), usize>,
     /// Resources whose due holders are ended already; empty between entries.
     pub(crate) settled: BTreeSet<ResourceKey>,
+    /// How many holders the present entry asked; zero between entries.
+    pub(crate) asked: u32,
 }
 
 impl State {
@@ -132,6 +134,7 @@ impl State {
             .collect();
         self.lacking.clear();
         self.settled.clear();
+        self.asked = 0;
         self.forget();
         self.assert_invariants();
         self.applied(answers, events)
@@ -159,6 +162,7 @@ impl State {
             Command::Claim(claim) => self.claim(&caller, &namespace, claim, events),
             Command::Unclaim(unclaim) => self.unclaim(&caller, &namespace, unclaim, events),
             Command::Leave(leave) => self.leave(&caller, &namespace, leave, events),
+            Command::AskHandover(ask) => self.ask_handover(&namespace, ask, events),
             Command::Write(write) => self.write(&caller, &namespace, write, events),
             Command::Configure(limits) => self.configure(&caller, *limits),
         }

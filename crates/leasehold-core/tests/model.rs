@@ -51,6 +51,7 @@ fn refusal(rejection: &Rejection) -> String {
         | Rejection::StaleToken { .. }
         | Rejection::AlreadyClaimed { .. }
         | Rejection::NotClaimed { .. }
+        | Rejection::NotHeld { .. }
         | Rejection::AskedTwice { .. }
         | Rejection::AsksNothing
         | Rejection::TtlOutOfBounds { .. }
@@ -83,6 +84,7 @@ fn answers(applied: &Applied) -> Vec<String> {
         Ok(Outcome::Revoked { .. }) => "revoked".to_owned(),
         Ok(Outcome::Unclaimed) => "unclaimed".to_owned(),
         Ok(Outcome::Left) => "left".to_owned(),
+        Ok(Outcome::HandoverAsked { holders }) => format!("asked {holders}"),
         Ok(Outcome::Configured) => "configured".to_owned(),
         Ok(Outcome::Written(written)) => {
             let mut text = if written.succeeded { "then" } else { "else" }.to_owned();

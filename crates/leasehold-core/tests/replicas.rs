@@ -100,6 +100,12 @@ fn check_ends(events: &[&Event]) {
                 let twice = ended.insert(key.clone(), event.revision);
                 assert_eq!(twice, None, "{key:?} ended twice");
             }
+            Fact::HandoverAsked { resource, .. } => {
+                assert!(
+                    things.contains(&format!("claim {resource}")),
+                    "only who holds {resource} is asked, not {key:?}"
+                );
+            }
             Fact::EntryPut { .. } | Fact::EntryDeleted { .. } => {}
         }
         if let Some(at) = ended.get(&key) {

@@ -306,6 +306,7 @@ pub(crate) async fn write(call: &Call, write: Write) -> Result<(At, Written), Re
         | Outcome::Claimed(_)
         | Outcome::Unclaimed
         | Outcome::Left
+        | Outcome::HandoverAsked { .. }
         | Outcome::Configured => Err(Refusal::bug("a write")),
     }
 }

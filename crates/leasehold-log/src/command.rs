@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use leasehold_core::{
-    Ask, Asks, Binding, Caller, Claim, Class, Command, Compare, Grant, Holder, Key, KeyRange, LeaseId, LeaseTime,
-    Leave, Limits, Metadata, Namespace, Once, Operand, Patience, Relation, Release, Renew, Request, ResourceName,
-    Revision, Revoke, Rights, Span, Token, Ttl, Unclaim, Write, WriteOp,
+    Ask, AskHandover, Asks, Binding, Caller, Claim, Class, Command, Compare, Grant, Holder, Key, KeyRange, LeaseId,
+    LeaseTime, Leave, Limits, Metadata, Namespace, Once, Operand, Patience, Relation, Release, Renew, Request,
+    ResourceName, Revision, Revoke, Rights, Span, Token, Ttl, Unclaim, Write, WriteOp,
 };
 
 use crate::layout::{Durable, durable_enum, durable_struct};
@@ -70,6 +70,7 @@ durable_enum!(Command, "kind of a command" {
     7 => Leave(leave: Leave),
     8 => Write(write: Write),
     9 => Configure(limits: Box<Limits>),
+    10 => AskHandover(ask: AskHandover),
 });
 
 durable_struct!(Grant {
@@ -98,6 +99,7 @@ durable_struct!(Once { seq: u64, acked: u64 });
 durable_struct!(Claim { lease: LeaseId, once: Option<Once>, asks: Asks });
 durable_struct!(Unclaim { lease: LeaseId, once: Option<Once>, resource: ResourceName, token: Token });
 durable_struct!(Leave { lease: LeaseId, wait: Revision });
+durable_struct!(AskHandover { resource: ResourceName, by: Holder, reason: Option<Box<str>> });
 
 durable_struct!(Write {
     session: Option<(LeaseId, Once)>,

@@ -37,4 +37,7 @@ durable_enum!(Fact, "kind of an event" {
     6 => Unqueued { lease: LeaseId, holder: Holder, resource: ResourceName, cause: EndCause },
     7 => EntryPut { key: Key, value: Arc<[u8]>, version: u64, created: Revision, lease: Option<LeaseId> },
     8 => EntryDeleted { key: Key, ended: Option<LeaseId> },
+    9 => HandoverAsked {
+        lease: LeaseId, holder: Holder, resource: ResourceName, by: Holder, reason: Option<Box<str>>,
+    },
 });

@@ -114,6 +114,7 @@ durable_struct!(Past { at: WallTime, revision: Revision, holder: Holder, token: 
 durable_enum!(PastFact, "past of a claim" {
     1 => Granted { waited: Span },
     2 => Ended { held: Span, cause: EndCause },
+    3 => HandoverAsked { by: Holder, reason: Option<Box<str>> },
 });
 
 durable_struct!(EntryRecord {

@@ -57,6 +57,7 @@ impl Access {
             | Command::Claim(_)
             | Command::Unclaim(_)
             | Command::Leave(_)
+            | Command::AskHandover(_)
             | Command::Write(_) => None,
         };
         match needed {

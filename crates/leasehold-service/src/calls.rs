@@ -68,6 +68,7 @@ fn subject(namespace: &Namespace, command: &Command) -> Option<Subject> {
         | Command::Revoke(_)
         | Command::Unclaim(_)
         | Command::Leave(_)
+        | Command::AskHandover(_)
         | Command::Write(_)
         | Command::Configure(_) => None,
     }

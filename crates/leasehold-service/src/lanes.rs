@@ -51,7 +51,7 @@ impl Lane {
             | Command::Unclaim(_)
             | Command::Leave(_)
             | Command::Configure(_) => Lane::Keep,
-            Command::Grant(_) | Command::Claim(_) | Command::Write(_) => Lane::New,
+            Command::Grant(_) | Command::Claim(_) | Command::AskHandover(_) | Command::Write(_) => Lane::New,
         }
     }
 }

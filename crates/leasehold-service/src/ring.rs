@@ -78,6 +78,7 @@ fn size(event: &Event) -> usize {
     let variable = match &event.fact {
         Fact::EntryPut { value, key, .. } => value.len() + key.as_bytes().len(),
         Fact::EntryDeleted { key, .. } => key.as_bytes().len(),
+        Fact::HandoverAsked { reason, .. } => reason.as_ref().map_or(0, |reason| reason.len()),
         Fact::LeaseGranted { .. }
         | Fact::LeaseEnded { .. }
         | Fact::ClaimGranted { .. }

@@ -356,6 +356,7 @@ fn rough_size(command: &Command) -> usize {
             steps + write.compares.iter().map(compared).sum::<usize>()
         }
         Command::Revoke(revoke) => revoke.reason.len(),
+        Command::AskHandover(ask) => ask.reason.as_ref().map_or(0, |reason| reason.len()),
         Command::Release(_) | Command::Unclaim(_) | Command::Leave(_) | Command::Configure(_) => 0,
     };
     variable + 1024

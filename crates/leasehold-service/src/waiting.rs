@@ -48,6 +48,7 @@ impl Service {
             | Command::Revoke(_)
             | Command::Unclaim(_)
             | Command::Leave(_)
+            | Command::AskHandover(_)
             | Command::Write(_)
             | Command::Configure(_) => return self.execute(caller, namespace, command).await,
         };
@@ -150,6 +151,7 @@ fn waits_for(outcome: &Outcome, wish: &Wish) -> Option<Revision> {
         | Outcome::Revoked { .. }
         | Outcome::Unclaimed
         | Outcome::Left
+        | Outcome::HandoverAsked { .. }
         | Outcome::Written(_)
         | Outcome::Configured => return None,
     };

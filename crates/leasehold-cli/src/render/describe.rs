@@ -102,8 +102,9 @@ fn past(history: &HistoryList, now: Timestamp) -> Vec<String> {
 fn past_line(past: &PastInfo, now: Timestamp) -> Vec<String> {
     let waited = past.waited.filter(|waited| waited.0.0 > 0).map(|waited| format!("waited {}", short(waited)));
     let held = past.held_for.map(|held| format!("held {}", short(held)));
+    let by = past.by.as_deref().map(|by| format!("by {}", plain(by)));
     let reason = past.reason.as_deref().map(|reason| format!("\"{}\"", excerpt(reason)));
-    let about: Vec<String> = waited.into_iter().chain(held).chain(reason).collect();
+    let about: Vec<String> = waited.into_iter().chain(held).chain(by).chain(reason).collect();
     vec![
         moment(past.at, now),
         plain(&past.what),

@@ -44,6 +44,10 @@ fn parts(fact: &EventFact) -> (String, String, String) {
         EventFact::Unqueued { holder, resource, cause, .. } => {
             ("unqueued".to_owned(), resource.clone(), format!("{}  {}", plain(holder), plain(cause)))
         }
+        EventFact::HandoverAsked { holder, resource, by, reason, .. } => {
+            let about = format!("{}  by {}{}", plain(holder), plain(by), because(reason.as_deref()));
+            ("asked".to_owned(), resource.clone(), about)
+        }
         EventFact::EntryPut { key, key_base64, value, value_base64, version, .. } => {
             let value = value.as_deref().or(value_base64.as_deref()).unwrap_or_default();
             let about = format!("version {version}  {}", excerpt(value));

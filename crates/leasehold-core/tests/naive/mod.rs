@@ -85,6 +85,8 @@ pub(crate) struct Model {
     /// The numbers of the namespaces, learned from the core: things due together end in their order.
     pub(crate) namespaces: BTreeMap<Ns, u32>,
     horizon: Option<LeaseTime>,
+    /// How many holders the present entry asked.
+    asked: usize,
     orders: u64,
     tokens: BTreeMap<Place, Token>,
 }
@@ -93,6 +95,7 @@ impl Model {
     /// Applies an entry; an answer in words for each command.
     pub(crate) fn apply(&mut self, now: LeaseTime, requests: &[Request]) -> Vec<String> {
         self.now = self.now.max(now);
+        self.asked = 0;
         self.sweep();
         let answers = requests.iter().map(|request| {
             let answer = self.execute(request);
@@ -171,6 +174,19 @@ impl Model {
                 let order = wait.ok_or("UnknownWait")?.order;
                 self.end_wait(order, EndCause::Left);
                 Ok("left".to_owned())
+            }
+            Command::AskHandover(ask) => {
+                let place = (ns, ask.resource.to_string());
+                let asked = self.held.iter().filter(|held| held.at == place).count();
+                if asked == 0 {
+                    return Err("NotHeld".to_owned());
+                }
+                self.asked += asked;
+                if self.asked > asked {
+                    self.check_limit(self.asked, self.limits.tree_weight, "AskedHolders")
+                        .inspect_err(|_| self.asked -= asked)?;
+                }
+                Ok(format!("asked {asked}"))
             }
             Command::Write(write) => match write.session {
                 None => self.write(caller, ns, write),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_core::{
-    Ask, Asks, Binding, Caller, Claim, Class, Command, Compare, Grant, Holder, Identity, Key, KeyRange, LeaseId,
-    LeaseTime, Leave, Limits, Metadata, Mode, Namespace, Once, Operand, Patience, Relation, Release, Renew, Request,
-    ResourceName, Revision, Revoke, Rights, Span, State, Token, Ttl, Unclaim, Write, WriteOp,
+    Ask, AskHandover, Asks, Binding, Caller, Claim, Class, Command, Compare, Grant, Holder, Identity, Key, KeyRange,
+    LeaseId, LeaseTime, Leave, Limits, Metadata, Mode, Namespace, Once, Operand, Patience, Relation, Release, Renew,
+    Request, ResourceName, Revision, Revoke, Rights, Span, State, Token, Ttl, Unclaim, Write, WriteOp,
 };
 use proptest::prelude::*;
 
@@ -43,6 +43,7 @@ enum What {
     Claim { id: u64, once: Option<Once>, asks: Asks },
     Unclaim { id: u64, once: Option<Once>, resource: &'static str, wrong: bool },
     Leave { id: u64 },
+    AskHandover { resource: &'static str },
     Write { session: Option<(u64, Once)>, compares: Vec<(&'static str, u8)>, then: Vec<Step>, otherwise: Vec<Step> },
 }
 
@@ -107,6 +108,7 @@ fn what() -> impl Strategy<Value = What> {
         2 => (id(), once(), prop::sample::select(&RESOURCES[..]), prop::bool::weighted(0.1))
             .prop_map(|(id, once, resource, wrong)| What::Unclaim { id, once, resource, wrong }),
         1 => id().prop_map(|id| What::Leave { id }),
+        1 => prop::sample::select(&RESOURCES[..]).prop_map(|resource| What::AskHandover { resource }),
         4 => write(),
     ]
 }
@@ -213,7 +215,7 @@ impl Resolver {
             }
             Command::Release(_) | Command::Revoke(_) => !somebody_waits(state, &request.namespace),
             Command::Leave(_) => false,
-            Command::Unclaim(_) | Command::Write(_) | Command::Configure(_) => true,
+            Command::Unclaim(_) | Command::AskHandover(_) | Command::Write(_) | Command::Configure(_) => true,
         });
         requests
     }
@@ -262,6 +264,11 @@ impl Resolver {
                 let wait = view(*id).and_then(|view| view.waits.first().map(|wait| wait.wait));
                 Command::Leave(Leave { lease: lease(*id), wait: wait.unwrap_or(Revision(0)) })
             }
+            What::AskHandover { resource } => Command::AskHandover(AskHandover {
+                resource: ResourceName::new(resource).unwrap(),
+                by: Holder::new("zoe").unwrap(),
+                reason: Some("test".into()),
+            }),
             What::Write { session, compares, then, otherwise } => Command::Write(Write {
                 session: session.map(|(id, once)| (lease(id), once)),
                 compares: compares.iter().map(|(key, what)| compare(state, &namespace, key, *what)).collect(),

@@ -8,9 +8,9 @@ pub(crate) mod text;
 pub(crate) mod words;
 
 use leasehold_core::{
-    Applied, Caller, Claim, Class, Command, Grant, Holder, Identity, KeyRange, LeaderId, LeaseFilter, LeaseTime, Leave,
-    Metadata, Namespace, Record, Release, Renew, Request, Revision, Revoke, Rights, Span, Stamp, State, Ttl, Unclaim,
-    WallTime, Write,
+    Applied, AskHandover, Caller, Claim, Class, Command, Grant, Holder, Identity, KeyRange, LeaderId, LeaseFilter,
+    LeaseTime, Leave, Metadata, Namespace, Record, Release, Renew, Request, Revision, Revoke, Rights, Span, Stamp,
+    State, Ttl, Unclaim, WallTime, Write,
 };
 use words::{Parsed, Words};
 
@@ -120,6 +120,11 @@ impl Session {
             }),
             "unclaim" => self.unclaim(words)?,
             "leave" => self.leave(words)?,
+            "ask" => Command::AskHandover(AskHandover {
+                resource: words::resource(words.first()?)?,
+                by: Holder::new(words.text("by").unwrap_or("bob")).map_err(|e| e.to_string())?,
+                reason: words.text("reason").map(Into::into),
+            }),
             "put" | "get" | "range" | "delete" => Command::Write(Write {
                 session: session(words)?,
                 then: vec![words::write_op(&format!("{verb} {rest}"))?],

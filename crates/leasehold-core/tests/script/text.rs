@@ -1,7 +1,7 @@
 //! Facts, answers and views as short stable text.
 
 use leasehold_core::{
-    Answer, EndCause, EntryView, Event, Fact, HolderView, LeaseTime, LeaseView, Mode, Outcome, Past, PastFact,
+    Answer, EndCause, EntryView, Event, Fact, Holder, HolderView, LeaseTime, LeaseView, Mode, Outcome, Past, PastFact,
     Rejection, Remaining, Renewal, ResourceView, Span, WaitView, WaiterView, WriteResult, Written,
 };
 
@@ -45,6 +45,11 @@ pub(crate) fn event(event: &Event, default: &str) -> String {
     format!("r{} {namespace}{}", event.revision, fact(&event.fact))
 }
 
+/// Who asked for a hand-over, and why.
+fn asked(by: &Holder, reason: Option<&str>) -> String {
+    format!("by={by}{}", reason.map_or(String::new(), |reason| format!(" reason={reason}")))
+}
+
 fn fact(fact: &Fact) -> String {
     match fact {
         Fact::LeaseGranted { lease, holder, ttl } => format!("lease {} granted {holder} ttl={ttl}", lease.number()),
@@ -64,6 +69,9 @@ fn fact(fact: &Fact) -> String {
         }
         Fact::Unqueued { lease, holder, resource, cause } => {
             format!("{resource} unqueued lease={} {holder} {}", lease.number(), cause.word())
+        }
+        Fact::HandoverAsked { lease, holder, resource, by, reason } => {
+            format!("{resource} handover asked lease={} {holder} {}", lease.number(), asked(by, reason.as_deref()))
         }
         Fact::EntryPut { key, value, version, created, lease } => {
             let lease = lease.map_or(String::new(), |lease| format!(" lease={}", lease.number()));
@@ -94,6 +102,7 @@ fn outcome(outcome: &Outcome) -> String {
         Outcome::Revoked { may_act } => format!("revoked, may act for {may_act}"),
         Outcome::Unclaimed => "unclaimed".to_owned(),
         Outcome::Left => "left".to_owned(),
+        Outcome::HandoverAsked { holders } => format!("asked holders={holders}"),
         Outcome::Written(written) => self::written(written),
         Outcome::Configured => "configured".to_owned(),
     }
@@ -195,6 +204,7 @@ pub(crate) fn waiter(view: &WaiterView) -> String {
 pub(crate) fn past(past: &Past) -> String {
     let what = match &past.what {
         PastFact::Granted { waited } => format!("granted{}", some("waited", *waited)),
+        PastFact::HandoverAsked { by, reason } => format!("handover asked {}", asked(by, reason.as_deref())),
         PastFact::Ended { held, cause: why } => format!("ended {}{}", cause(why), some("held", *held)),
     };
     format!("r{} {} token={} {what}", past.revision, past.holder, past.token)

@@ -1,8 +1,10 @@
 //! One fixed example of every kind of command, record and event: what the golden files hold.
 //!
-//! The examples of a released version never change; a new kind gets an example of its own at the end.
+//! The examples of a golden file never change; a new kind gets an example, and a golden file, of its own.
 
 use leasehold_core::*;
+
+pub(crate) mod handover;
 
 pub(crate) fn stamp() -> Stamp {
     Stamp { leader: LeaderId { term: 7, node: 3 }, now: LeaseTime(5_000), wall: WallTime(1_750_000_000_123) }
@@ -94,7 +96,12 @@ fn by(name: &'static str, who: &str, rights: Rights, command: Command) -> (&'sta
     (name, Request { caller, namespace: namespace(), command })
 }
 
+/// All examples of requests.
 pub(crate) fn requests() -> Vec<(&'static str, Request)> {
+    first_requests().into_iter().chain(handover::requests()).collect()
+}
+
+pub(crate) fn first_requests() -> Vec<(&'static str, Request)> {
     let operator = Rights { operator: true, endless: false };
     let small = Grant {
         id: lease(BOB),
@@ -173,7 +180,12 @@ fn compare(range: KeyRange, relation: Relation, operand: Operand) -> Compare {
     Compare { range, relation, operand }
 }
 
+/// All examples of records.
 pub(crate) fn records() -> Vec<(&'static str, Record)> {
+    first_records().into_iter().chain(handover::records()).collect()
+}
+
+pub(crate) fn first_records() -> Vec<(&'static str, Record)> {
     let revoked = EndCause::Revoked { by: Some(identity("root")), reason: "stuck".into() };
     let past = |revision, what| Past {
         at: WallTime(1_750_000_000_123),
@@ -291,7 +303,12 @@ pub(crate) fn entry_record() -> Record {
     })
 }
 
+/// All examples of events.
 pub(crate) fn events() -> Vec<(&'static str, Event)> {
+    first_events().into_iter().chain(handover::events()).collect()
+}
+
+pub(crate) fn first_events() -> Vec<(&'static str, Event)> {
     let event = |revision, fact| Event {
         revision: Revision(revision),
         wall: WallTime(1_750_000_000_123),

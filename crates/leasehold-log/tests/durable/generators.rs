@@ -219,6 +219,8 @@ fn command() -> BoxedStrategy<Command> {
             .prop_map(|(lease, once, resource, token)| { Command::Unclaim(Unclaim { lease, once, resource, token }) }),
         (lease(), revision()).prop_map(|(lease, wait)| Command::Leave(Leave { lease, wait })),
         write,
+        (resource(), holder(), option::of(text()))
+            .prop_map(|(resource, by, reason)| Command::AskHandover(AskHandover { resource, by, reason })),
         limits().prop_map(|limits| Command::Configure(Box::new(limits))),
     ]
     .boxed()

@@ -63,8 +63,12 @@ fn framed(contents: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn the_golden_entry_is_written_and_read() {
-    let requests = examples::requests();
+fn the_golden_entries_are_written_and_read() {
+    check_entry("entry-v1.hex", examples::first_requests());
+    check_entry("entry-v1-handover.hex", examples::handover::requests());
+}
+
+fn check_entry(file: &str, requests: Vec<(&'static str, Request)>) {
     let mut pack = Pack::new();
     let mut commands = Sections::new();
     for (name, request) in &requests {
@@ -78,17 +82,22 @@ fn the_golden_entry_is_written_and_read() {
     sections.append(&mut commands);
     assert_eq!(joined(&sections), bytes);
 
-    let golden = golden("entry-v1.hex", &sections);
-    let (stamp, commands) = open(&golden).unwrap();
+    let golden = golden(file, &sections);
+    let (stamp, commands) = open(&golden).expect("the golden entry opens");
     assert_eq!(stamp, examples::stamp());
     let expected: Vec<Request> = requests.into_iter().map(|(_, request)| request).collect();
     assert_eq!(commands.collect::<Result<Vec<_>, _>>(), Ok(expected));
 }
 
 #[test]
-fn the_golden_body_is_written_and_read() {
-    let (record_names, records): (Vec<_>, Vec<Record>) = examples::records().into_iter().unzip();
-    let (event_names, events): (Vec<_>, Vec<Event>) = examples::events().into_iter().unzip();
+fn the_golden_bodies_are_written_and_read() {
+    check_body("state-v1.hex", examples::first_records(), examples::first_events());
+    check_body("state-v1-handover.hex", examples::handover::records(), examples::handover::events());
+}
+
+fn check_body(file: &str, records: Vec<(&'static str, Record)>, events: Vec<(&'static str, Event)>) {
+    let (record_names, records): (Vec<_>, Vec<Record>) = records.into_iter().unzip();
+    let (event_names, events): (Vec<_>, Vec<Event>) = events.into_iter().unzip();
     let mut sections = vec![("version".to_owned(), vec![1])];
     for (name, record) in record_names.iter().zip(&records) {
         let mut out = Vec::new();
@@ -105,11 +114,11 @@ fn the_golden_body_is_written_and_read() {
     sections.push(("end of events".to_owned(), vec![0, events.len() as u8]));
 
     let mut bytes = Vec::new();
-    write_body(records.iter().cloned(), Revision(7), events.iter(), &mut bytes).unwrap();
+    write_body(records.iter().cloned(), Revision(7), events.iter(), &mut bytes).expect("memory takes every byte");
     assert_eq!(joined(&sections), bytes);
 
-    let golden = golden("state-v1.hex", &sections);
-    let (read_records, read_events, _) = read_all(&golden).unwrap();
+    let golden = golden(file, &sections);
+    let (read_records, read_events, _) = read_all(&golden).expect("the golden body reads");
     assert_eq!(read_records, records);
     assert_eq!(read_events, events);
 }
@@ -148,6 +157,7 @@ fn command_kind(command: &Command) -> u8 {
         Command::Leave(_) => 7,
         Command::Write(_) => 8,
         Command::Configure(_) => 9,
+        Command::AskHandover(_) => 10,
     }
 }
 
@@ -172,15 +182,16 @@ fn fact_kind(fact: &Fact) -> u8 {
         Fact::Unqueued { .. } => 6,
         Fact::EntryPut { .. } => 7,
         Fact::EntryDeleted { .. } => 8,
+        Fact::HandoverAsked { .. } => 9,
     }
 }
 
 #[test]
 fn every_kind_has_an_example() {
     let commands: BTreeSet<u8> = examples::requests().iter().map(|(_, r)| command_kind(&r.command)).collect();
-    assert_eq!(commands, (1..=9).collect());
+    assert_eq!(commands, (1..=10).collect());
     let records: BTreeSet<u8> = examples::records().iter().map(|(_, record)| record_kind(record)).collect();
     assert_eq!(records, (1..=6).collect());
     let facts: BTreeSet<u8> = examples::events().iter().map(|(_, event)| fact_kind(&event.fact)).collect();
-    assert_eq!(facts, (1..=8).collect());
+    assert_eq!(facts, (1..=9).collect());
 }

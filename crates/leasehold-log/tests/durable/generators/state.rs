@@ -103,6 +103,7 @@ fn past() -> BoxedStrategy<Past> {
     let what = prop_oneof![
         span().prop_map(|waited| PastFact::Granted { waited }),
         (span(), cause()).prop_map(|(held, cause)| PastFact::Ended { held, cause }),
+        (holder(), option::of(text())).prop_map(|(by, reason)| PastFact::HandoverAsked { by, reason }),
     ];
     (wall(), revision(), holder(), token(), what)
         .prop_map(|(at, revision, holder, token, what)| Past { at, revision, holder, token, what })
@@ -197,6 +198,9 @@ fn fact() -> BoxedStrategy<Fact> {
         (key(), value(), number(), revision(), option::of(lease()))
             .prop_map(|(key, value, version, created, lease)| Fact::EntryPut { key, value, version, created, lease }),
         (key(), option::of(lease())).prop_map(|(key, ended)| Fact::EntryDeleted { key, ended }),
+        (lease(), holder(), resource(), holder(), option::of(text())).prop_map(
+            |(lease, holder, resource, by, reason)| Fact::HandoverAsked { lease, holder, resource, by, reason }
+        ),
     ]
     .boxed()
 }
