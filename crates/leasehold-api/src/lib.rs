@@ -11,12 +11,14 @@ mod entry;
 mod grant;
 #[cfg(feature = "grpc")]
 pub mod grpc;
+mod handover;
 mod health;
 mod id;
 mod invalid;
 mod kind;
 mod lease;
 mod problem;
+mod reason;
 mod resource;
 mod timestamp;
 mod txn;
@@ -27,6 +29,7 @@ pub use digest::Digest;
 pub use duration::{InvalidDuration, RemainingText, SpanText, TtlText, WaitText};
 pub use entry::{DeleteAnswer, Entry, EntryList, PutAnswer, PutRequest, bytes_fields, key_after, prefix_end};
 pub use grant::{ClaimRequest, GrantContext, GrantRequest, once};
+pub use handover::{HandoverAnswer, HandoverRequest};
 pub use health::{ClusterInfo, HealthInfo};
 pub use id::{Id, InvalidId};
 pub use invalid::Invalid;
@@ -36,6 +39,7 @@ pub use lease::{
     RenewResult, RevokeRequest, Wait,
 };
 pub use problem::{Ended, LimitInfo, PROBLEM_TYPE, Problem};
+pub use reason::{REASON_MAX, checked_reason};
 pub use resource::{
     CheckAnswer, CheckRequest, HistoryList, HolderInfo, PastInfo, QueueInfo, QueueList, Resource, ResourceList,
     ResourceState, WaiterInfo,

@@ -6,11 +6,11 @@ use axum::Json;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{
-    Code, Digest, GrantContext, GrantRequest, Id, Invalid, Lease, LeaseList, Problem, RenewAnswer, RenewManyAnswer,
-    RenewManyRequest, RenewRequest, RenewResult, RevokeRequest, SpanText, WaitText,
+    Code, Digest, GrantContext, GrantRequest, Id, Invalid, Lease, LeaseList, Problem, RemainingText, RenewAnswer,
+    RenewManyAnswer, RenewManyRequest, RenewRequest, RenewResult, RevokeRequest, WaitText, checked_reason,
 };
 use leasehold_core::{Command, Holder, LeaseFilter, LeaseId, LeaseTime, Namespace, Outcome, Release, Renew, Revision};
-use leasehold_core::{ResourceName, Revoke, State};
+use leasehold_core::{Remaining, ResourceName, Revoke, Span, State};
 use leasehold_service::Consistency;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -23,8 +23,6 @@ use crate::reply::{At, LEASE_TIME, ReadConsistency, ReadParams};
 
 /// How long the holder of a revoked lease may still believe that it holds what it held.
 pub(crate) const LEASE_MAY_ACT: HeaderName = HeaderName::from_static("lease-may-act");
-/// The longest reason of a revoke, in bytes: it is kept with the lease's tombstone.
-const REASON_MAX: usize = 1024;
 /// How many waiters are searched for a digest.
 const WAITERS_SEARCHED: usize = 1000;
 
@@ -195,10 +193,15 @@ pub(crate) async fn revoke(
     let done = call.carry_out(Command::Revoke(Revoke { lease, reason, now: request.now })).await?;
     let mut response = At::from(&done).empty();
     let Outcome::Revoked { may_act } = done.outcome else { return Err(Refusal::bug("a revoke")) };
-    if let Ok(value) = HeaderValue::try_from(SpanText(may_act).to_string()) {
+    if let Ok(value) = HeaderValue::try_from(may_act_text(may_act).to_string()) {
         response.headers_mut().insert(LEASE_MAY_ACT, value);
     }
     Ok(response)
+}
+
+/// How long the holder may still believe; without an end if its lease had none.
+fn may_act_text(may_act: Span) -> RemainingText {
+    RemainingText(if may_act == Span(u64::MAX) { Remaining::Endless } else { Remaining::For(may_act) })
 }
 
 /// The lease with this digest among those that hold or wait for a resource.
@@ -219,29 +222,13 @@ async fn by_digest(call: &Call, digest: Digest, resource: ResourceName) -> Resul
     }
 }
 
-fn checked_reason(text: &str) -> Result<Box<str>, Invalid> {
-    let text = text.trim();
-    if text.is_empty() {
-        return Err(Invalid::new("reason", "it is empty; its holder and others will ask why"));
-    }
-    if text.len() > REASON_MAX {
-        return Err(Invalid::new("reason", format!("it has {} bytes, at most {REASON_MAX} are allowed", text.len())));
-    }
-    if text.chars().any(char::is_control) {
-        return Err(Invalid::new("reason", "it has control characters"));
-    }
-    Ok(text.into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_revoke_has_a_reason_people_can_read() {
-        assert_eq!(&*checked_reason(" stuck since noon ").unwrap(), "stuck since noon");
-        for bad in ["", "  ", "a\nb", &"x".repeat(REASON_MAX + 1)] {
-            assert_eq!(checked_reason(bad).unwrap_err().field, "reason");
-        }
+    fn the_holder_of_an_endless_lease_may_act_without_end() {
+        assert_eq!(may_act_text(Span(9_000)).to_string(), "9s");
+        assert_eq!(may_act_text(Span(u64::MAX)).to_string(), "none");
     }
 }

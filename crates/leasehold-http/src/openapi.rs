@@ -27,6 +27,7 @@ use crate::{claims, entries, health, leases, resources, txn, watch};
         resources::queue,
         resources::history,
         resources::check,
+        resources::handover,
         entries::put,
         entries::one,
         entries::list,
@@ -67,6 +68,6 @@ mod tests {
             assert!(schemas.contains_key(name), "{name} is not described");
         }
         assert!(document["paths"]["/v1/ns/{ns}/leases"]["post"].is_object());
-        assert_eq!(document["paths"].as_object().unwrap().len(), 19);
+        assert_eq!(document["paths"].as_object().unwrap().len(), 20);
     }
 }

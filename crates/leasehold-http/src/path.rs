@@ -116,6 +116,7 @@ mod tests {
         assert_eq!(found("orders/7/queue"), ("orders/7".into(), Aspect::Queue));
         assert_eq!(found("orders%2F7/history"), ("orders/7".into(), Aspect::History));
         assert_eq!(found("a%20b/check"), ("a b".into(), Aspect::Check));
+        assert_eq!(found("orders/7/handover"), ("orders/7".into(), Aspect::Handover));
     }
 
     #[test]

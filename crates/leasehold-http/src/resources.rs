@@ -1,16 +1,17 @@
-//! Resources: who holds them, who waits, what happened, whether a token is current.
+//! Resources: who holds them, who waits, what happened, whether a token is current; asking for a hand-over.
 //!
 //! A resource that nobody holds, wants or recently held is not known: that is 404, although it can be claimed.
 
+use axum::Json;
 use axum::extract::FromRequest;
 use axum::extract::Request;
-use axum::http::{HeaderValue, Uri, header};
+use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use leasehold_api::{
-    CheckAnswer, CheckRequest, Code, HistoryList, Invalid, PastInfo, Problem, QueueList, Resource, ResourceList,
-    WaiterInfo,
+    CheckAnswer, CheckRequest, Code, HandoverAnswer, HandoverRequest, HistoryList, Invalid, PastInfo, Problem,
+    QueueList, Resource, ResourceList, WaiterInfo,
 };
-use leasehold_core::{ResourceName, Token};
+use leasehold_core::{Command, Outcome, ResourceName, Token};
 use leasehold_service::Consistency;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -75,7 +76,7 @@ pub(crate) async fn read(call: Call, uri: Uri, Params(params): Params<LookParams
         Aspect::Queue => queue(call, name, consistency, page_limit(params.limit)?).await,
         Aspect::History => history(call, name, consistency).await,
         Aspect::Check => Err(only("POST", "check")),
-        Aspect::Handover => Err(not_yet()),
+        Aspect::Handover => Err(only("POST", "handover")),
     }
 }
 
@@ -87,7 +88,10 @@ pub(crate) async fn act(call: Call, uri: Uri, request: Request) -> Result<Respon
             let JsonBody(body) = JsonBody::<CheckRequest>::from_request(request, &call.app).await?;
             check(call, name, body).await
         }
-        Aspect::Handover => Err(not_yet()),
+        Aspect::Handover => {
+            let JsonBody(body) = JsonBody::<HandoverRequest>::from_request(request, &call.app).await?;
+            handover(call, name, body).await
+        }
         Aspect::Queue => Err(only("GET", "queue")),
         Aspect::History => Err(only("GET", "history")),
         Aspect::Itself => Err(allow("GET", "a resource is claimed by granting a lease: POST /v1/ns/{ns}/leases")),
@@ -149,6 +153,18 @@ pub(crate) async fn check(call: Call, name: ResourceName, body: CheckRequest) ->
     Ok(at.ok(CheckAnswer::from(&answered.value?)))
 }
 
+/// Asks the holders of a resource to hand it over. It takes nothing from them: they are told, and decide.
+#[utoipa::path(post, path = "/v1/ns/{ns}/resources/{name}/handover", tag = "resources",
+    params(("ns" = String, Path), ("name" = String, Path)), request_body = HandoverRequest,
+    responses((status = 202, description = "The holders were asked", body = HandoverAnswer),
+        (status = 409, description = "`not_held`", body = Problem)))]
+pub(crate) async fn handover(call: Call, name: ResourceName, body: HandoverRequest) -> Result<Response, Refusal> {
+    let done = call.carry_out(Command::AskHandover(body.into_ask(name)?)).await?;
+    let at = At::from(&done);
+    let Outcome::HandoverAsked { holders } = done.outcome else { return Err(Refusal::bug("an ask for a hand-over")) };
+    Ok(at.on((StatusCode::ACCEPTED, Json(HandoverAnswer { holders }))))
+}
+
 fn unknown(name: &ResourceName) -> Refusal {
     let detail = format!("nobody holds, wants or recently held {name}");
     Problem { resource: Some(name.to_string()), ..Problem::new(Code::NotFound, detail) }.into()
@@ -165,8 +181,4 @@ fn allow(method: &'static str, detail: impl Into<String>) -> Refusal {
     let mut refusal = Refusal::new(Code::MethodNotAllowed, detail);
     refusal.headers.insert(header::ALLOW, HeaderValue::from_static(method));
     refusal
-}
-
-fn not_yet() -> Refusal {
-    Refusal::new(Code::UnknownRoute, "asking for a hand-over is not available yet")
 }

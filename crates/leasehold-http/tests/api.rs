@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Router;
@@ -209,6 +210,85 @@ async fn a_resource_tells_its_holder_queue_and_history() {
     assert_eq!(problem["current_token"], token);
     plain(&app, "GET", &check).await.refused(405, "method_not_allowed");
     plain(&app, "GET", &format!("{NS}/resources/none")).await.refused(404, "not_found");
+}
+
+#[tokio::test]
+async fn the_holders_of_a_resource_are_asked_to_hand_it_over() {
+    let app = app().await;
+    let handover = &format!("{NS}/resources/orders/7/handover");
+    let ask = object!({"by": "zoe", "reason": "deploy"});
+    let problem = json(&app, "POST", handover, ask.clone()).await.refused(409, "not_held");
+    assert_eq!((problem["resource"].as_str(), problem["retry"].as_str()), (Some("orders/7"), Some("no")));
+
+    let shared = |holder: &str| object!({"holder": holder, "ttl": "10s", "resource": "orders/7", "mode": "shared"});
+    let ann = grant(&app, shared("ann")).await;
+    let bob = grant(&app, shared("bob")).await;
+    let answer = json(&app, "POST", handover, ask).await;
+    let revision: u64 = answer.header("lease-revision").parse().unwrap();
+    assert_eq!(answer.expect(202), object!({"holders": 2}));
+
+    let told = watched(&app, revision - 1, "handover_asked").await;
+    assert_eq!(told["revision"], revision, "all are told in one revision");
+    let fact =
+        |event: &Value| (event["holder"].clone(), event["lease"].clone(), event["by"].clone(), event["reason"].clone());
+    let asked: BTreeMap<String, Value> = told["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| {
+            let (holder, lease, by, reason) = fact(event);
+            assert_eq!((by, reason), (object!("zoe"), object!("deploy")));
+            (holder.as_str().unwrap().to_owned(), lease)
+        })
+        .collect();
+    let expected = [("ann".to_owned(), ann["digest"].clone()), ("bob".to_owned(), bob["digest"].clone())];
+    assert_eq!(asked, BTreeMap::from(expected));
+
+    let history = plain(&app, "GET", &format!("{NS}/resources/orders/7/history")).await.expect(200);
+    let newest = &history["history"][0];
+    assert_eq!((newest["what"].as_str(), newest["by"].as_str()), (Some("handover_asked"), Some("zoe")));
+    assert_eq!(plain(&app, "GET", &format!("{NS}/leases/{}", id(&ann))).await.expect(200)["state"], "live");
+}
+
+#[tokio::test]
+async fn an_ask_for_a_hand_over_that_makes_no_sense_is_refused() {
+    let app = app().await;
+    grant(&app, object!({"holder": "ann", "ttl": "10s", "resource": "a"})).await;
+    let handover = &format!("{NS}/resources/a/handover");
+    for (body, code, field) in [
+        (object!({}), "invalid", "by"),
+        (object!({"by": ""}), "invalid_name", "by"),
+        (object!({"by": "a\nb"}), "invalid_name", "by"),
+        (object!({"by": "bob", "reason": " "}), "invalid", "reason"),
+        (object!({"by": "bob", "reason": "a\u{1b}b"}), "invalid", "reason"),
+        (object!({"by": "bob", "reason": "x".repeat(1025)}), "invalid", "reason"),
+        (object!({"by": "bob", "token": 1}), "invalid", "token"),
+    ] {
+        let problem = json(&app, "POST", handover, body.clone()).await.refused(422, code);
+        assert!(problem["field"] == field || problem["detail"].as_str().unwrap().contains(field), "{body} {problem}");
+    }
+    plain(&app, "POST", handover).await.refused(415, "unsupported_media_type");
+    let answer = plain(&app, "GET", handover).await;
+    assert_eq!(answer.header("allow"), "POST");
+    answer.refused(405, "method_not_allowed");
+    let history = plain(&app, "GET", &format!("{NS}/resources/a/history")).await.expect(200);
+    assert_eq!(history["history"].as_array().unwrap().len(), 1, "a refused ask is not remembered");
+}
+
+/// The first change after a revision that has an event of this kind.
+async fn watched(app: &Router, since: u64, kind: &str) -> Value {
+    let request = Request::builder().uri(format!("{NS}/watch?since={since}"));
+    let mut body = app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap().into_body();
+    let mut text = String::new();
+    loop {
+        let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        text.push_str(std::str::from_utf8(&frame).unwrap());
+        let changes = text.split("\n\n").filter(|message| message.contains(kind));
+        let data = changes.filter_map(|message| message.lines().find_map(|line| line.strip_prefix("data: "))).next();
+        if let Some(change) = data.and_then(|data| serde_json::from_str(data).ok()) {
+            return change;
+        }
+    }
 }
 
 #[tokio::test]
