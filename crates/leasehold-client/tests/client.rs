@@ -4,10 +4,10 @@
 mod fake;
 
 use fake::{Fake, Reaction};
-use leasehold_api::{Code, GrantRequest, Problem, TtlText};
+use leasehold_api::{Code, GrantRequest, HandoverRequest, Problem, RevokeRequest, TtlText};
 use leasehold_client::Endpoints;
 use leasehold_client::http::{Condition, Delivery, Error, HttpClient};
-use leasehold_core::{Patience, Span, Ttl};
+use leasehold_core::{Patience, Remaining, Span, Ttl};
 
 fn client(addrs: &[&str]) -> HttpClient {
     HttpClient::new(addrs.join(",").parse::<Endpoints>().unwrap(), "default")
@@ -93,6 +93,48 @@ async fn a_waited_grant_is_renewed_before_it_counts() {
     let seen = fake.seen();
     assert_eq!(seen[0].line, "POST /v1/ns/default/leases?wait=forever");
     assert_eq!(seen[1].line, format!("POST /v1/ns/default/leases/{}/renew", found.id));
+}
+
+#[tokio::test]
+async fn an_ask_for_a_hand_over_is_repeated_until_it_is_heard() {
+    let fake =
+        Fake::start(vec![Reaction::Drop, answer(202, serde_json::json!({"holders": 2})), refusal(Code::NotHeld)]);
+    let client = client(&[fake.addr()]);
+    let ask = HandoverRequest { by: "bob".into(), reason: Some("deploy".into()) };
+    assert_eq!(client.request_handover("orders/7", &ask).await.unwrap().holders, 2);
+    let seen = fake.seen();
+    assert_eq!(seen.len(), 2);
+    assert_eq!(seen[1].line, "POST /v1/ns/default/resources/orders%2F7/handover");
+    assert_eq!(seen[1].json(), serde_json::json!({"by": "bob", "reason": "deploy"}));
+    let error = client.request_handover("orders/7", &ask).await.unwrap_err();
+    assert_eq!((error.code(), error.exit()), (Some(Code::NotHeld), 73));
+}
+
+#[tokio::test]
+async fn a_revoke_tells_how_long_the_holder_may_still_act() {
+    let script = vec![
+        Reaction::Header("lease-may-act", "9s"),
+        Reaction::Header("lease-may-act", "none"),
+        Reaction::Header("x", "y"),
+    ];
+    let fake = Fake::start(script);
+    let client = client(&[fake.addr()]);
+    let request = RevokeRequest { reason: "stuck".into(), resource: Some("a".into()), ..RevokeRequest::default() };
+    assert_eq!(client.revoke("~1a2b3c4d5e", &request).await.unwrap(), Remaining::For(Span::seconds(9)));
+    assert_eq!(client.revoke("~1a2b3c4d5e", &request).await.unwrap(), Remaining::Endless);
+    let error = client.revoke("~1a2b3c4d5e", &request).await.unwrap_err();
+    assert!(matches!(error, Error::Protocol { .. }), "{error}");
+    assert!(fake.seen()[0].line.ends_with("/revoke"), "{}", fake.seen()[0].line);
+    assert_eq!(fake.seen()[0].json()["resource"], "a");
+}
+
+#[tokio::test]
+async fn a_revoke_whose_answer_was_lost_is_not_repeated() {
+    let fake = Fake::start(vec![Reaction::Drop]);
+    let request = RevokeRequest { reason: "stuck".into(), ..RevokeRequest::default() };
+    let error = client(&[fake.addr()]).revoke("0000000000000007", &request).await.unwrap_err();
+    assert!(error.to_string().contains("may have taken effect"), "{error}");
+    assert_eq!(fake.seen().len(), 1);
 }
 
 #[tokio::test]

@@ -5,16 +5,20 @@ use std::time::Duration;
 
 use http::Method;
 use leasehold_api::{
-    CheckAnswer, CheckRequest, ClaimRequest, ClusterInfo, GrantRequest, HealthInfo, HistoryList, Id, Lease, LeaseList,
-    QueueList, RenewAnswer, RenewManyAnswer, RenewManyRequest, RenewRequest, Resource, ResourceList, TtlText, WaitText,
+    CheckAnswer, CheckRequest, ClaimRequest, ClusterInfo, GrantRequest, HandoverAnswer, HandoverRequest, HealthInfo,
+    HistoryList, Id, Lease, LeaseList, QueueList, RemainingText, RenewAnswer, RenewManyAnswer, RenewManyRequest,
+    RenewRequest, Resource, ResourceList, RevokeRequest, TtlText, WaitText,
 };
-use leasehold_core::{LeaseId, Patience, Ttl};
+use leasehold_core::{LeaseId, Patience, Remaining, Ttl};
 use serde::de::DeserializeOwned;
 
 use super::transport::{CALL_TIMEOUT, Call, Transport};
 use super::url::Url;
 use super::{Acquire, Error, Watch};
 use crate::{Endpoints, Moment, Validity};
+
+/// The header that says how long the holder of a revoked lease may still act.
+const LEASE_MAY_ACT: &str = "lease-may-act";
 
 /// A client of one namespace. Clones share their connections.
 #[derive(Clone, Debug)]
@@ -110,6 +114,14 @@ impl HttpClient {
         self.transport.call(&Call::new(Method::DELETE, url).repeatable()).await?.accepted().map(drop)
     }
 
+    /// Takes a lease from its holder, and tells how long that one may still believe that it holds what it held. The
+    /// lease is named by its id, or by its digest if the request names a resource of it.
+    pub async fn revoke(&self, id_or_digest: &str, request: &RevokeRequest) -> Result<Remaining, Error> {
+        let url = self.url("leases").segment(id_or_digest).segment("revoke");
+        let answer = self.transport.call(&Call::new(Method::POST, url).json(request)).await?.accepted()?;
+        answer.header::<RemainingText>(LEASE_MAY_ACT).map(|text| text.0)
+    }
+
     /// A lease with all it carries.
     pub async fn lease(&self, lease: Id) -> Result<Lease, Error> {
         self.get(self.url("leases").segment(lease.to_string())).await
@@ -145,6 +157,12 @@ impl HttpClient {
     pub async fn check(&self, name: &str, token: u64) -> Result<CheckAnswer, Error> {
         let url = self.url("resources").segment(name).segment("check");
         self.transport.ask(&Call::new(Method::POST, url).json(&CheckRequest { token }).repeatable()).await
+    }
+
+    /// Asks the holders of a resource to hand it over; a repeated ask only tells them again.
+    pub async fn request_handover(&self, resource: &str, request: &HandoverRequest) -> Result<HandoverAnswer, Error> {
+        let url = self.url("resources").segment(resource).segment("handover");
+        self.transport.ask(&Call::new(Method::POST, url).json(request).repeatable()).await
     }
 
     /// Watches what happens to resources and entries whose names begin with `prefix`, after the revision

@@ -3,6 +3,8 @@
 //! An address that cannot be reached is skipped for the next one. A call whose answer is lost is repeated only
 //! if that is safe; otherwise the caller is told that it may have happened.
 
+use std::fmt::Display;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -83,6 +85,7 @@ impl Call {
 pub(crate) struct Answer {
     pub(crate) addr: String,
     pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     /// When the request was sent, before it left.
     pub(crate) sent: Moment,
@@ -150,7 +153,9 @@ impl Transport {
             let (addr, sent, response) = self.begin(call).await?;
             let (parts, body) = response.into_parts();
             match Limited::new(body, ANSWER_MAX).collect().await {
-                Ok(body) => Ok(Answer { addr, status: parts.status, body: body.to_bytes(), sent }),
+                Ok(body) => {
+                    Ok(Answer { addr, status: parts.status, headers: parts.headers, body: body.to_bytes(), sent })
+                }
                 Err(error) => Err(Failure::lost(&addr, cause_of(&*error))),
             }
         };
@@ -253,6 +258,14 @@ impl Answer {
             addr: answer.addr,
             detail: format!("its answer cannot be read: {error}"),
         })
+    }
+
+    /// What a header says.
+    pub(crate) fn header<T: FromStr<Err: Display>>(&self, name: &'static str) -> Result<T, Error> {
+        let wrong = |detail| Error::Protocol { addr: self.addr.clone(), detail };
+        let value = self.headers.get(name).ok_or_else(|| wrong(format!("its answer has no header {name}")))?;
+        let text = value.to_str().unwrap_or_default();
+        text.parse().map_err(|error| wrong(format!("the header {name} of its answer cannot be read: {error}")))
     }
 
     /// The answer if it is a good one, or the refusal.

@@ -10,6 +10,9 @@ use std::thread;
 pub(crate) enum Reaction {
     /// Answers with a status and a body.
     Answer(u16, String),
+    /// Answers with no content, and this header.
+    #[allow(dead_code, reason = "not every suite that uses the server needs it")]
+    Header(&'static str, &'static str),
     /// Reads the request and closes the connection without an answer.
     Drop,
     /// Begins a stream of events, sends this text and closes the connection.
@@ -105,6 +108,9 @@ fn react(mut stream: TcpStream, reaction: Reaction) {
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         ),
+        Reaction::Header(name, value) => {
+            write!(stream, "HTTP/1.1 204 X\r\nlease-time: 4200\r\nconnection: close\r\n{name}: {value}\r\n\r\n")
+        }
         Reaction::Drop => Ok(()),
         Reaction::Stream(text) => write!(
             stream,
