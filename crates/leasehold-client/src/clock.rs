@@ -32,6 +32,11 @@ impl Moment {
         self.boot.saturating_sub(earlier.boot).max(self.raw.saturating_sub(earlier.raw))
     }
 
+    /// This moment, earlier by `duration`.
+    pub(crate) fn earlier_by(self, duration: Duration) -> Moment {
+        Moment { boot: self.boot.saturating_sub(duration), raw: self.raw.saturating_sub(duration) }
+    }
+
     /// How long ago it was, by the machine's clocks.
     pub fn elapsed(self) -> Duration {
         Moment::now().since(self)

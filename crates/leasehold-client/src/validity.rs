@@ -44,6 +44,11 @@ impl Validity {
         self.left_at(now) == Some(Duration::ZERO)
     }
 
+    /// The validity if the request had been sent earlier by `duration`.
+    pub(crate) fn earlier_by(self, duration: Duration) -> Validity {
+        Validity { sent: self.sent.earlier_by(duration), ..self }
+    }
+
     /// The time left to act at `now`; none if there is no end by time.
     pub fn left_at(&self, now: Moment) -> Option<Duration> {
         self.lasts.map(|lasts| lasts.saturating_sub(now.since(self.sent)))

@@ -56,6 +56,20 @@ impl Memory {
         self.desk.look(|state, _| state.counts().leases)
     }
 
+    /// Who holds a resource.
+    pub fn holders(&self, resource: &str) -> Result<Vec<String>, Error> {
+        let name = resource_name(resource)?;
+        let view = self.desk.look(|state, space| state.resource(space, &name));
+        Ok(view.iter().flat_map(|view| &view.holders).map(|holder| holder.holder.to_string()).collect())
+    }
+
+    /// The token of a resource's first holder.
+    pub fn token(&self, resource: &str) -> Option<u64> {
+        let name = resource_name(resource).ok()?;
+        let view = self.desk.look(|state, space| state.resource(space, &name))?;
+        view.holders.first().map(|holder| holder.token.0)
+    }
+
     async fn grant_wish(self, wish: Arc<Wish>, progress: ProgressTo) -> Result<Granted, Error> {
         let sent = self.desk.now();
         let names = wish.resources.iter().map(|name| resource_name(name)).collect::<Result<Vec<_>, _>>()?;
