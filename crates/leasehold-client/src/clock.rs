@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
+use crate::Settle;
+
 /// A moment on clocks that also run while the machine sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
@@ -30,6 +32,11 @@ impl Moment {
         self.boot.saturating_sub(earlier.boot).max(self.raw.saturating_sub(earlier.raw))
     }
 
+    /// This moment, earlier by `duration`.
+    pub(crate) fn earlier_by(self, duration: Duration) -> Moment {
+        Moment { boot: self.boot.saturating_sub(duration), raw: self.raw.saturating_sub(duration) }
+    }
+
     /// How long ago it was, by the machine's clocks.
     pub fn elapsed(self) -> Duration {
         Moment::now().since(self)
@@ -43,6 +50,14 @@ pub trait Clock: std::fmt::Debug + Send + Sync + 'static {
 
     /// Returns after `duration`. It may return late, after a pause of the process: look at [`Clock::now`] then.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
+
+    /// The longest sleep for one who must notice soon that the machine was suspended: its timers stand still then.
+    fn longest_nap(&self) -> Duration {
+        Duration::from_millis(500)
+    }
+
+    /// Takes note of a client that lives by this clock. A clock that a test moves waits until all of them are idle.
+    fn attach(&self, _client: Settle) {}
 }
 
 /// The clocks of this machine. Sleeping needs a tokio runtime.

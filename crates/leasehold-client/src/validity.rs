@@ -34,6 +34,21 @@ impl Validity {
         self.sent
     }
 
+    /// How long it lasts from the sending; none if there is no end by time.
+    pub(crate) fn lasts(&self) -> Option<Duration> {
+        self.lasts
+    }
+
+    /// Whether the holder must no longer act at `now`.
+    pub fn is_over_at(&self, now: Moment) -> bool {
+        self.left_at(now) == Some(Duration::ZERO)
+    }
+
+    /// The validity if the request had been sent earlier by `duration`.
+    pub(crate) fn earlier_by(self, duration: Duration) -> Validity {
+        Validity { sent: self.sent.earlier_by(duration), ..self }
+    }
+
     /// The time left to act at `now`; none if there is no end by time.
     pub fn left_at(&self, now: Moment) -> Option<Duration> {
         self.lasts.map(|lasts| lasts.saturating_sub(now.since(self.sent)))

@@ -5,6 +5,8 @@
 //! the same [`Wish::id`] must find what an earlier attempt led to. What a store cannot promise is missing from
 //! its [`Capabilities`], and asking for it is an error instead of less.
 
+mod memory;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +18,8 @@ use leasehold_api::{Class, HolderInfo, Mode};
 use leasehold_core::{LeaseId, Patience, Ttl};
 
 use crate::{Error, LostCause, Validity};
+
+pub use memory::Memory;
 
 /// A store of leases. All futures run on the client's own thread, in a tokio runtime.
 pub trait Store: Send + Sync + 'static {
