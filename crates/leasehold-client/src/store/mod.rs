@@ -5,6 +5,8 @@
 //! the same [`Wish::id`] must find what an earlier attempt led to. What a store cannot promise is missing from
 //! its [`Capabilities`], and asking for it is an error instead of less.
 
+mod leasehold;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use futures_util::stream::BoxStream;
 use leasehold_api::{Class, HolderInfo, Mode};
 use leasehold_core::{LeaseId, Patience, Ttl};
 
+pub use self::leasehold::LeaseholdStore;
 use crate::{Error, LostCause, Validity};
 
 /// A store of leases. All futures run on the client's own thread, in a tokio runtime.
