@@ -99,6 +99,18 @@ pub enum LostCause {
     },
 }
 
+impl LostCause {
+    /// The cause that a service tells with one word, such as `expired`.
+    pub(crate) fn from_end(word: &str, by: Option<String>, reason: Option<String>) -> LostCause {
+        match word {
+            "revoked" => LostCause::Revoked { by, reason: reason.unwrap_or_default() },
+            "parent_ended" => LostCause::Revoked { by: None, reason: "the lease it depended on ended".to_owned() },
+            "released" => LostCause::Released,
+            _ => LostCause::Expired,
+        }
+    }
+}
+
 impl Error {
     /// The error that a refusal of the service stands for.
     pub fn from_problem(problem: Problem) -> Error {

@@ -6,6 +6,7 @@
 mod acquire;
 mod client;
 mod clock;
+mod connect;
 mod endpoints;
 mod error;
 mod events;

@@ -18,5 +18,6 @@ pub use acquire::{Acquire, Granted};
 pub use client::{HttpClient, LeaseQuery, new_lease_id};
 pub use entries::Condition;
 pub use error::Error;
+pub(crate) use error::cause_of;
 pub use sse::{Parser, ServerEvent};
 pub use watch::{Delivery, Watch};

@@ -5,6 +5,7 @@
 //! the same [`Wish::id`] must find what an earlier attempt led to. What a store cannot promise is missing from
 //! its [`Capabilities`], and asking for it is an error instead of less.
 
+mod leasehold;
 mod memory;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use leasehold_core::{LeaseId, Patience, Ttl};
 
 use crate::{Error, LostCause, Validity};
 
+pub use leasehold::Leasehold;
 pub use memory::Memory;
 
 /// A store of leases. All futures run on the client's own thread, in a tokio runtime.

@@ -1,0 +1,158 @@
+//! Finds a server and keeps one stream to it: the first address that answers, the next one when it fails.
+//!
+//! A stream is suspected when a command on it was given up without an answer and nothing else was heard since. What
+//! asks next then gets a new stream, to the next address, instead of the hope that the old one recovers.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use leasehold_api::grpc::answer::Outcome;
+use leasehold_core::LeaseId;
+use parking_lot::Mutex;
+use tokio::sync::broadcast;
+use tonic::transport::{Channel, Endpoint};
+
+use super::stream::{Stream, Told};
+use crate::store::Notice;
+use crate::{Endpoints, Error};
+
+/// How long a server may take to accept a connection and to say that it is there.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// A connection shows that it is alive this often, and is given up if it does not within as long again.
+const ALIVE_EVERY: Duration = Duration::from_secs(5);
+/// How many notices wait for one who listens.
+const NOTICES: usize = 16_384;
+
+/// The way to a server.
+#[derive(Debug)]
+pub(super) struct Link {
+    endpoints: Endpoints,
+    namespace: String,
+    /// The stream in use; the lock is held while one is opened, so that it is opened once.
+    stream: tokio::sync::Mutex<Option<Arc<Stream>>>,
+    /// The same, for those who must not wait.
+    current: Mutex<Option<Arc<Stream>>>,
+    /// Which address is in use, counted round and round.
+    address: AtomicUsize,
+    shared: Arc<Shared>,
+    /// The lease time that the first attempt at each wish had seen.
+    seen: Mutex<HashMap<LeaseId, u64>>,
+}
+
+/// What outlives a stream.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) notices: broadcast::Sender<Notice>,
+    /// The leases that were granted and not given back, to attach them to the next stream.
+    pub(super) attached: Mutex<BTreeSet<LeaseId>>,
+    pub(super) told: Told,
+}
+
+impl Link {
+    pub(super) fn new(endpoints: Endpoints, namespace: String) -> Link {
+        let shared =
+            Shared { notices: broadcast::Sender::new(NOTICES), attached: Mutex::default(), told: Told::default() };
+        Link {
+            endpoints,
+            namespace,
+            stream: tokio::sync::Mutex::default(),
+            current: Mutex::default(),
+            address: AtomicUsize::new(0),
+            shared: Arc::new(shared),
+            seen: Mutex::default(),
+        }
+    }
+
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    pub(super) fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.shared.notices.subscribe()
+    }
+
+    /// A stream that works as far as is known.
+    pub(super) async fn open(&self) -> Result<Arc<Stream>, Error> {
+        let fit = |stream: &Arc<Stream>| !stream.is_closed() && !stream.is_suspect();
+        if let Some(stream) = self.current.lock().as_ref().filter(|stream| fit(stream)) {
+            return Ok(Arc::clone(stream));
+        }
+        let mut place = self.stream.lock().await;
+        if let Some(stream) = place.as_ref() {
+            if fit(stream) {
+                return Ok(Arc::clone(stream));
+            }
+            stream.close("it does not answer");
+            self.address.fetch_add(1, Ordering::AcqRel);
+        }
+        *place = None;
+        *self.current.lock() = None;
+        let stream = Arc::new(self.connect().await?);
+        *place = Some(Arc::clone(&stream));
+        *self.current.lock() = Some(Arc::clone(&stream));
+        Ok(stream)
+    }
+
+    /// Tries each address once.
+    async fn connect(&self) -> Result<Stream, Error> {
+        let mut failures: Vec<(String, String)> = Vec::new();
+        for _ in 0..self.endpoints.count() {
+            let address = self.endpoints.at(self.address.load(Ordering::Acquire)).to_owned();
+            let attempt = self.connect_to(&address);
+            match tokio::time::timeout(CONNECT_WITHIN, attempt).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(cause)) => failures.push((address, cause)),
+                Err(_) => failures.push((address, "it does not answer".to_owned())),
+            }
+            self.address.fetch_add(1, Ordering::AcqRel);
+        }
+        let addr = failures.first().map(|(address, _)| address.clone()).unwrap_or_default();
+        let mut cause = failures.first().map(|(_, cause)| cause.clone()).unwrap_or_default();
+        for (address, other) in failures.iter().skip(1) {
+            cause = format!("{cause}; nor {address}: {other}");
+        }
+        Err(Error::Unreachable { addr, cause })
+    }
+
+    async fn connect_to(&self, address: &str) -> Result<Stream, String> {
+        let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|error| error.to_string())?;
+        let channel: Channel = endpoint
+            .connect_timeout(CONNECT_WITHIN)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(ALIVE_EVERY)
+            .keep_alive_timeout(ALIVE_EVERY)
+            .keep_alive_while_idle(true)
+            .initial_stream_window_size(1 << 20)
+            .initial_connection_window_size(2 << 20)
+            .connect()
+            .await
+            .map_err(|error| crate::http::cause_of(&error))?;
+        Stream::open(channel, address.to_owned(), &self.namespace, Arc::clone(&self.shared)).await
+    }
+
+    /// The lease time that the first attempt at a wish had seen: its repetitions send the same.
+    pub(super) fn seen_by(&self, wish: LeaseId) -> Option<u64> {
+        let latest = self.shared.told.seen()?;
+        Some(*self.seen.lock().entry(wish).or_insert(latest))
+    }
+
+    /// Notes a lease that was granted.
+    pub(super) fn attach(&self, lease: LeaseId) {
+        self.shared.attached.lock().insert(lease);
+    }
+
+    /// Forgets a lease that is given back, or a wish that was refused.
+    pub(super) fn forget(&self, lease: LeaseId) {
+        self.shared.attached.lock().remove(&lease);
+        self.seen.lock().remove(&lease);
+    }
+
+    /// Cancels a grant that is unanswered on the stream in use, and tells whether it was granted; none if there is no such.
+    pub(super) async fn cancelled(&self, wish: LeaseId) -> Option<Result<bool, Error>> {
+        let stream = self.current.lock().clone()?;
+        let answer = stream.cancel(wish)?;
+        Some(answer.await.map(|reply| matches!(reply.outcome, Outcome::Granted(_))))
+    }
+}
