@@ -14,6 +14,26 @@ mod grpc {
 
     const FILES: [&str; 8] = ["types", "lease", "connect", "leases", "resources", "entries", "watch", "cluster"];
 
+    /// What is large in a list of small things is boxed: a message of a few bytes each must not fill the memory.
+    const BOXED: [&str; 16] = [
+        "Command.command.hello",
+        "Command.command.grant",
+        "Command.command.renew",
+        "Command.command.release",
+        "Command.command.revoke",
+        "Command.command.claim",
+        "Command.command.unclaim",
+        "Command.command.leave",
+        "Command.command.txn",
+        "Command.command.handover",
+        "Command.command.attach",
+        "Compare.range",
+        "TxnStep.step.put",
+        "TxnStep.step.delete",
+        "TxnStep.step.read",
+        "RenewResult.result.problem",
+    ];
+
     pub(super) fn generate() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
         println!("cargo::rerun-if-changed={}", root.display());
@@ -27,7 +47,9 @@ mod grpc {
         }
         std::fs::write(out.join("leasehold.v1.bin"), contract.encode_file_descriptor_set())
             .unwrap_or_else(|error| panic!("the description of the contract cannot be written: {error}"));
-        tonic_prost_build::configure()
+        let boxed = |config: tonic_prost_build::Builder, path: &&str| config.boxed(format!(".leasehold.v1.{path}"));
+        let config = BOXED.iter().fold(tonic_prost_build::configure(), boxed);
+        config
             .bytes(".leasehold.v1")
             .btree_map(".leasehold.v1")
             .build_transport(false)
