@@ -49,6 +49,6 @@ pub use problem::refused;
 pub use replica::{Frozen, Replica};
 pub use ring::Change;
 pub(crate) use service::Vitals;
-pub use service::{Answered, Consistency, Done, Health, Options, Service};
+pub use service::{Answered, Consistency, Done, Health, Options, Service, random_lease_id};
 pub use waiting::{Progress, Standing};
 pub use watch::{Delivery, Watch, WatchFilter};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use leasehold_core::{
-    Asks, Caller, Command, Compare, KEY_MAX, LeaseTime, Limits, Namespace, Operand, Outcome, Request, Revision, Rights,
-    Span, State, WriteOp,
+    Asks, Caller, Command, Compare, KEY_MAX, LeaseId, LeaseTime, Limits, Namespace, Operand, Outcome, Request,
+    Revision, Rights, Span, State, WriteOp,
 };
 use tokio::sync::{oneshot, watch};
 use tracing::{error, info};
@@ -292,8 +292,13 @@ impl Service {
         self.0.stop.send_replace(true);
     }
 
+    /// Tells whether the service was told to stop and has done so.
+    pub fn is_stopping(&self) -> bool {
+        *self.0.stop.borrow()
+    }
+
     /// Returns when the service stops.
-    pub(crate) async fn stopped(&self) {
+    pub async fn stopped(&self) {
         let mut stop = self.stopping();
         // The sender lives in this very service.
         let _ = stop.wait_for(|stopped| *stopped).await;
@@ -342,6 +347,15 @@ impl Service {
                 () = tokio::time::sleep(again.unwrap_or(Duration::MAX)), if again.is_some() => {}
                 () = self.stopped() => return,
             }
+        }
+    }
+}
+
+/// A random lease id, for a client that chose none.
+pub fn random_lease_id() -> LeaseId {
+    loop {
+        if let Some(id) = LeaseId::new(rand::random::<u64>() >> 1) {
+            return id;
         }
     }
 }
