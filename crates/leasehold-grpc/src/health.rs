@@ -53,9 +53,12 @@ impl Health for Doctor {
                     if told != Some(status) {
                         return Some((Ok(response(status)), Some(status)));
                     }
+                    if service.is_stopping() {
+                        return None;
+                    }
                     tokio::select! {
                         () = tokio::time::sleep(LOOK_EVERY) => {}
-                        () = service.stopped() => return None,
+                        () = service.stopped() => {}
                     }
                 }
             }
