@@ -14,6 +14,8 @@ pub enum Code {
     Held,
     /// The wait was over before the resources were free.
     WaitElapsed,
+    /// The caller gave up its wait.
+    WaitLeft,
     /// The lease id is in use with other parameters.
     IdInUse,
     /// No such lease is known.
@@ -121,9 +123,10 @@ const fn row(name: &'static str, status: u16, grpc: u8, exit: u8, retry: Retry, 
 
 impl Code {
     /// Every code, in the order of the table.
-    pub const ALL: [Code; 34] = [
+    pub const ALL: [Code; 35] = [
         Code::Held,
         Code::WaitElapsed,
+        Code::WaitLeft,
         Code::IdInUse,
         Code::UnknownLease,
         Code::LeaseEnded,
@@ -163,6 +166,7 @@ impl Code {
         match self {
             Code::Held => row("held", 409, 10, 75, Retry::Later, "The resource is held"),
             Code::WaitElapsed => row("wait_elapsed", 408, 4, 75, Retry::NewId, "The wait is over"),
+            Code::WaitLeft => row("wait_left", 409, 1, 75, Retry::NewId, "The wait was given up"),
             Code::IdInUse => row("id_in_use", 409, 6, 73, Retry::NewId, "The lease id is in use"),
             Code::UnknownLease => row("unknown_lease", 404, 5, 66, Retry::NewId, "No such lease"),
             Code::LeaseEnded => row("lease_ended", 410, 9, 66, Retry::NewId, "The lease has ended"),

@@ -115,6 +115,13 @@ pub struct WaitText(pub Patience);
 #[schema(value_type = String, example = "9900ms")]
 pub struct RemainingText(pub Remaining);
 
+impl SpanText {
+    /// A span of this many milliseconds, if anyone may ask for so long a one.
+    pub fn from_millis(millis: u64) -> Result<SpanText, InvalidDuration> {
+        checked(millis).map(SpanText)
+    }
+}
+
 impl FromStr for SpanText {
     type Err = InvalidDuration;
 

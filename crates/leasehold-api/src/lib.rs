@@ -4,6 +4,7 @@
 //! they do not know; answers may grow new ones. There is no server code here and no IO. Conversions into the
 //! core's types check what the core's types demand and leave every other decision to the core.
 
+mod by_digest;
 mod code;
 mod digest;
 mod duration;
@@ -17,6 +18,7 @@ mod id;
 mod invalid;
 mod kind;
 mod lease;
+mod page;
 mod problem;
 mod reason;
 mod resource;
@@ -24,6 +26,7 @@ mod timestamp;
 mod txn;
 mod watch;
 
+pub use by_digest::lease_by_digest;
 pub use code::{Code, Retry};
 pub use digest::Digest;
 pub use duration::{InvalidDuration, RemainingText, SpanText, TtlText, WaitText};
@@ -38,6 +41,7 @@ pub use lease::{
     HeldClaim, Lease, LeaseList, LeaseState, Place, RenewAnswer, RenewManyAnswer, RenewManyRequest, RenewRequest,
     RenewResult, RevokeRequest, Wait,
 };
+pub use page::{page_cursor, range_after};
 pub use problem::{Ended, LimitInfo, PROBLEM_TYPE, Problem};
 pub use reason::{REASON_MAX, checked_reason};
 pub use resource::{

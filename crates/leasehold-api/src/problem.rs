@@ -3,7 +3,7 @@
 //! Every API answers every refusal with this type, and clients read it back. The code is text here, so that an
 //! older client can still read the refusal of a newer server.
 
-use leasehold_core::{EndCause, EndView, HeldBy, Rejection};
+use leasehold_core::{EndCause, EndView, HeldBy, Key, Rejection, WriteResult, Written};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -149,6 +149,21 @@ impl Problem {
             rests: held.rests.map(SpanText),
             ..Problem::new(code, detail)
         }
+    }
+
+    /// The refusal of a write whose conditions did not hold; its only step then read the entry as it is.
+    pub fn not_as_expected(key: &Key, written: &Written) -> Problem {
+        let current = match written.results.first() {
+            Some(WriteResult::Read { entries, .. }) => Some(entries.first().map_or(0, |entry| entry.modified.0)),
+            Some(WriteResult::Put { .. } | WriteResult::Deleted { .. }) | None => None,
+        };
+        let now = match current {
+            Some(0) => "there is no entry".to_owned(),
+            Some(revision) => format!("its revision is {revision}"),
+            None => "it was refused then".to_owned(),
+        };
+        let detail = format!("the entry {key} is not as expected: {now}; read it and decide again");
+        Problem { current_revision: current, ..Problem::new(Code::PreconditionFailed, detail) }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Conditions on entries: `If-Match` and `If-None-Match`, where the tag of an entry is its revision.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
-use leasehold_api::{Code, Invalid, Problem};
-use leasehold_core::{Compare, Key, KeyRange, Operand, Relation, Revision, WriteResult, Written};
+use leasehold_api::{Invalid, Problem};
+use leasehold_core::{Compare, Key, KeyRange, Operand, Relation, Revision, Written};
 
 use crate::errors::Refusal;
 
@@ -35,18 +35,9 @@ pub(crate) fn etag(revision: u64) -> HeaderValue {
 
 /// The refusal of a write whose conditions did not hold; it tells how the entry is now.
 pub(crate) fn failed(key: &Key, written: &Written) -> Refusal {
-    let current = match written.results.first() {
-        Some(WriteResult::Read { entries, .. }) => Some(entries.first().map_or(0, |entry| entry.modified.0)),
-        Some(WriteResult::Put { .. } | WriteResult::Deleted { .. }) | None => None,
-    };
-    let now = match current {
-        Some(0) => "there is no entry".to_owned(),
-        Some(revision) => format!("its revision is {revision}"),
-        None => "it was refused then".to_owned(),
-    };
-    let detail = format!("the entry {key} is not as expected: {now}; read it and decide again");
-    let problem = Problem::new(Code::PreconditionFailed, detail);
-    let mut refusal = Refusal::from(Problem { current_revision: current, ..problem });
+    let problem = Problem::not_as_expected(key, written);
+    let current = problem.current_revision;
+    let mut refusal = Refusal::from(problem);
     if let Some(revision @ 1..) = current {
         refusal.headers.insert(header::ETAG, etag(revision));
     }

@@ -10,8 +10,8 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{
-    Code, DeleteAnswer, Entry, EntryList, Id, Invalid, Problem, PutAnswer, PutRequest, TxnSession, key_after,
-    prefix_end, range_of,
+    Code, DeleteAnswer, Entry, EntryList, Id, Invalid, Problem, PutAnswer, PutRequest, TxnSession, page_cursor,
+    range_after, range_of,
 };
 use leasehold_core::{Binding, Key, KeyRange, LeaseId, Once, Outcome, Write, WriteOp, WriteResult, Written};
 use leasehold_core::{Command, EntryView};
@@ -175,7 +175,7 @@ pub(crate) async fn list(call: Call, Params(params): Params<ListParams>) -> Resu
     };
     let range = range_of(None, prefix, params.from, params.to)?;
     let range = match params.page {
-        Some(page) => after(range, &page)?,
+        Some(page) => range_after(range, &page)?,
         None => Some(range),
     };
     let query = |state: &leasehold_core::State, ns: &leasehold_core::Namespace| match &range {
@@ -188,40 +188,8 @@ pub(crate) async fn list(call: Call, Params(params): Params<ListParams>) -> Resu
     Ok(At::from(&answered).ok(EntryList {
         entries: entries.iter().map(Entry::from).collect(),
         count: *count,
-        next: entries.last().filter(|_| more).map(|last| cursor(&last.key)),
+        next: entries.last().filter(|_| more).map(|last| page_cursor(&last.key)),
     }))
-}
-
-/// A key as a cursor: keys need not be text.
-fn cursor(key: &Key) -> String {
-    key.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// What of a range lies behind the key of a cursor; nothing if no key can.
-fn after(range: KeyRange, page: &str) -> Result<Option<KeyRange>, Invalid> {
-    let key = page.as_bytes().chunks(2).map(|pair| {
-        let digits = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2 && !text.starts_with('+'))?;
-        u8::from_str_radix(digits, 16).ok()
-    });
-    let key = key.collect::<Option<Vec<u8>>>().and_then(|bytes| Key::new(&bytes).ok());
-    let key = key.ok_or_else(|| Invalid::new("page", "it is not a `next` of this list; begin again without `page`"))?;
-    let Some(next) = key_after(&key) else { return Ok(None) };
-    Ok(match range {
-        KeyRange::One(_) => None,
-        KeyRange::Prefix(prefix) => {
-            let start = if next.as_bytes() < &prefix[..] { Key::new(&prefix).unwrap_or(next) } else { next };
-            match prefix_end(&prefix) {
-                Some(end) if start < end => Some(KeyRange::Between(start, end)),
-                Some(_) => None,
-                None => Some(KeyRange::From(start)),
-            }
-        }
-        KeyRange::Between(from, to) => {
-            let start = from.max(next);
-            (start < to).then_some(KeyRange::Between(start, to))
-        }
-        KeyRange::From(from) => Some(KeyRange::From(from.max(next))),
-    })
 }
 
 /// Deletes an entry; it is no mistake if there is none.
@@ -314,24 +282,6 @@ pub(crate) async fn write(call: &Call, write: Write) -> Result<(At, Written), Re
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn key(text: &str) -> Key {
-        Key::new(text.as_bytes()).unwrap()
-    }
-
-    #[test]
-    fn a_page_goes_on_behind_its_cursor_and_stays_in_its_range() {
-        let prefix = || KeyRange::Prefix(Arc::from(&b"a/"[..]));
-        let next = after(prefix(), &cursor(&key("a/7"))).unwrap();
-        assert_eq!(next, Some(KeyRange::Between(key("a/7\0"), key("a0"))));
-        assert_eq!(after(prefix(), &cursor(&key("b"))).unwrap(), None);
-        assert_eq!(after(prefix(), &cursor(&key("A"))).unwrap(), Some(KeyRange::Between(key("a/"), key("a0"))));
-        let all = KeyRange::Prefix(Arc::from(&b""[..]));
-        assert_eq!(after(all, &cursor(&key("x"))).unwrap(), Some(KeyRange::From(key("x\0"))));
-        for bad in ["", "7", "zz", "é", "+1"] {
-            assert!(after(prefix(), bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn a_session_and_its_number_go_together() {

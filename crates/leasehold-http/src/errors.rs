@@ -1,22 +1,18 @@
 //! Refusals and failures as HTTP answers.
 //!
 //! A [`Refusal`] carries its problem to the edge of the router, where it becomes problem+json. Status and retry
-//! advice come from the one table of codes; what is decided here is only how long `Retry-After` asks to wait.
+//! advice come from the one table of codes, and after how long to try again from the service.
 
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{Code, Invalid, Problem, SpanText};
-use leasehold_core::{HeldBy, Rejection, Remaining, Span};
+use leasehold_core::{Rejection, Span};
 use leasehold_service::Failure;
 
-/// The longest wait that `Retry-After` asks for: a holder may release long before its time is over.
-const RETRY_AFTER_MAX: Span = Span::seconds(30);
-/// What it asks for where nothing better is known.
+/// What `Retry-After` asks for where nothing better is known.
 const RETRY_AFTER_USUAL: Span = Span::seconds(1);
-/// A full disk needs somebody to free space.
-const RETRY_AFTER_DISK: Span = Span::seconds(5);
 
 /// An answer that says no.
 #[derive(Clone, Debug)]
@@ -40,7 +36,13 @@ impl Refusal {
 
 impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Refusal {
-        Refusal { problem: Box::new(problem), headers: HeaderMap::new() }
+        Box::new(problem).into()
+    }
+}
+
+impl From<Box<Problem>> for Refusal {
+    fn from(problem: Box<Problem>) -> Refusal {
+        Refusal { problem, headers: HeaderMap::new() }
     }
 }
 
@@ -52,64 +54,14 @@ impl From<Invalid> for Refusal {
 
 impl From<Box<Rejection>> for Refusal {
     fn from(rejection: Box<Rejection>) -> Refusal {
-        let mut problem = Problem::from(&*rejection);
-        problem.retry_after = if let Rejection::Held(held) = &*rejection {
-            Some(SpanText(until_free(held)))
-        } else if problem.status == Code::LimitReached.status() {
-            Some(SpanText(RETRY_AFTER_USUAL))
-        } else {
-            None
-        };
-        problem.into()
+        leasehold_service::refused(&rejection).into()
     }
 }
 
 impl From<Failure> for Refusal {
     fn from(failure: Failure) -> Refusal {
-        let detail = failure.to_string();
-        let problem = match failure {
-            Failure::Rejected(rejection) => return rejection.into(),
-            Failure::WaitElapsed { held, position } => Problem {
-                retry_after: Some(SpanText(until_free(&held))),
-                ..Problem::held(Code::WaitElapsed, detail, &held, position)
-            },
-            Failure::Denied(_) => Problem::new(Code::Denied, detail),
-            Failure::Overloaded { retry_after } => {
-                Problem { retry_after: Some(span(retry_after)), ..Problem::new(Code::Overloaded, detail) }
-            }
-            Failure::DiskFull => {
-                Problem { retry_after: Some(SpanText(RETRY_AFTER_DISK)), ..Problem::new(Code::DiskFull, detail) }
-            }
-            Failure::NoQuorum { may_have_happened } => unavailable(Code::NoQuorum, detail, may_have_happened),
-            Failure::ShuttingDown { may_have_happened } => unavailable(Code::ShuttingDown, detail, may_have_happened),
-            Failure::Compacted { oldest } => {
-                Problem { oldest: Some(oldest.0), ..Problem::new(Code::Compacted, detail) }
-            }
-            Failure::FutureRevision { .. } => {
-                Problem { field: Some("since".to_owned()), ..Problem::new(Code::Invalid, detail) }
-            }
-            Failure::TooLarge { .. } => Problem::new(Code::TooLarge, detail),
-        };
-        problem.into()
+        Problem::from(&failure).into()
     }
-}
-
-/// Nobody can answer now. What certainly did not happen can be sent again as it is.
-fn unavailable(code: Code, detail: String, may_have_happened: bool) -> Problem {
-    Problem {
-        may_have_happened: Some(may_have_happened),
-        retry_after: Some(SpanText(RETRY_AFTER_USUAL)),
-        ..Problem::new(code, detail)
-    }
-}
-
-/// When it is worth asking again for something held: when it may be free, by all that is known.
-fn until_free(held: &HeldBy) -> Span {
-    let ends = held.holders.iter().filter_map(|holder| match holder.remaining {
-        Remaining::For(span) => Some(span),
-        Remaining::Endless => None,
-    });
-    ends.chain(held.rests).chain(held.estimate).chain([RETRY_AFTER_MAX]).min().unwrap_or(RETRY_AFTER_USUAL)
 }
 
 /// A duration of the service as a span.
@@ -135,7 +87,7 @@ impl IntoResponse for Refusal {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_core::{ResourceName, Revision};
+    use leasehold_core::{HeldBy, ResourceName, Revision};
 
     use super::*;
 

@@ -1,13 +1,12 @@
 //! Leases: grant, list, look at, renew, release, revoke.
 
-use std::collections::BTreeSet;
-
 use axum::Json;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{
     Code, Digest, GrantContext, GrantRequest, Id, Invalid, Lease, LeaseList, Problem, RemainingText, RenewAnswer,
     RenewManyAnswer, RenewManyRequest, RenewRequest, RenewResult, RevokeRequest, WaitText, checked_reason,
+    lease_by_digest,
 };
 use leasehold_core::{Command, Holder, LeaseFilter, LeaseId, LeaseTime, Namespace, Outcome, Release, Renew, Revision};
 use leasehold_core::{Remaining, ResourceName, Revoke, Span, State};
@@ -23,8 +22,6 @@ use crate::reply::{At, LEASE_TIME, ReadConsistency, ReadParams};
 
 /// How long the holder of a revoked lease may still believe that it holds what it held.
 pub(crate) const LEASE_MAY_ACT: HeaderName = HeaderName::from_static("lease-may-act");
-/// How many waiters are searched for a digest.
-const WAITERS_SEARCHED: usize = 1000;
 
 /// How long a grant or claim waits.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
@@ -206,20 +203,8 @@ fn may_act_text(may_act: Span) -> RemainingText {
 
 /// The lease with this digest among those that hold or wait for a resource.
 async fn by_digest(call: &Call, digest: Digest, resource: ResourceName) -> Result<LeaseId, Refusal> {
-    let query = |state: &State, ns: &Namespace| {
-        let holders = state.resource(ns, &resource).map(|view| view.holders).unwrap_or_default();
-        let waiters = state.queue(ns, &resource, WAITERS_SEARCHED);
-        let leases = holders.iter().map(|holder| holder.lease).chain(waiters.iter().map(|waiter| waiter.lease));
-        leases.filter(|lease| Digest::of(*lease) == digest).collect::<BTreeSet<_>>()
-    };
-    let found = call.read(Consistency::Linearizable, query).await?.value;
-    match (found.first(), found.len()) {
-        (Some(lease), 1) => Ok(*lease),
-        (Some(_), _) => {
-            Err(Refusal::new(Code::IdInUse, format!("several leases at {resource} have the digest {digest}")))
-        }
-        (None, _) => Err(Refusal::new(Code::UnknownLease, format!("no lease {digest} is found at {resource}"))),
-    }
+    let query = |state: &State, ns: &Namespace| lease_by_digest(state, ns, &resource, digest);
+    Ok(call.read(Consistency::Linearizable, query).await?.value?)
 }
 
 #[cfg(test)]

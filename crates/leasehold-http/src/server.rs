@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use leasehold_api::{Code, PROBLEM_TYPE, Problem};
 use leasehold_core::LeaseId;
-use leasehold_service::Service;
+use leasehold_service::{Service, random_lease_id};
 
 use crate::errors::Refusal;
 use crate::reply::{LEASE_REVISION, LEASE_TIME};
@@ -19,6 +19,9 @@ use crate::{claims, entries, health, leases, openapi, resources, txn, watch};
 
 /// The largest request body: a value of 1 MiB as base64, with room to spare.
 const BODY_LIMIT: usize = 2 << 20;
+
+/// How the bodies of gRPC begin to say what they are.
+const GRPC_TYPE: &str = "application/grpc";
 
 /// What the API can be told about its surroundings.
 #[derive(Clone)]
@@ -31,22 +34,13 @@ pub struct HttpOptions {
 
 impl Default for HttpOptions {
     fn default() -> Self {
-        HttpOptions { body_limit: BODY_LIMIT, new_id: Arc::new(random_id) }
+        HttpOptions { body_limit: BODY_LIMIT, new_id: Arc::new(random_lease_id) }
     }
 }
 
 impl fmt::Debug for HttpOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpOptions").field("body_limit", &self.body_limit).finish_non_exhaustive()
-    }
-}
-
-/// A random id of 63 bits.
-fn random_id() -> LeaseId {
-    loop {
-        if let Some(id) = LeaseId::new(rand::random::<u64>() >> 1) {
-            return id;
-        }
     }
 }
 
@@ -84,9 +78,25 @@ pub fn router(service: Service, options: HttpOptions) -> Router {
         .with_state(app)
 }
 
-async fn unknown_route(method: Method, uri: Uri) -> Refusal {
+async fn unknown_route(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    if kind.starts_with(GRPC_TYPE.as_bytes()) {
+        return unknown_method();
+    }
     let path: String = uri.path().chars().take(256).collect();
-    Refusal::new(Code::UnknownRoute, format!("there is no {method} {path}; /openapi.json lists what there is"))
+    let detail = format!("there is no {method} {path}; /openapi.json lists what there is");
+    Refusal::new(Code::UnknownRoute, detail).into_response()
+}
+
+/// Tells a client of gRPC, in its own words, that nobody here speaks of its service.
+fn unknown_method() -> Response {
+    let mut response = Response::default();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(GRPC_TYPE));
+    headers.insert("grpc-status", HeaderValue::from(u16::from(Code::UnknownRoute.grpc())));
+    headers
+        .insert("grpc-message", HeaderValue::from_static("there is no such service; reflection lists what there is"));
+    response
 }
 
 async fn method_not_allowed(method: Method) -> Refusal {

@@ -70,7 +70,8 @@ fn greet(config: &Config, running: &Running, started: Instant) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "leasehold {}  single node, durable", env!("CARGO_PKG_VERSION"));
     let _ = writeln!(out, "  data     {:<26}  (fsync on; survives restart)", config.data.display());
-    let _ = writeln!(out, "  listen   {:<26}  (HTTP/JSON; /openapi.json describes it)", format!("http://{address}"));
+    let _ =
+        writeln!(out, "  listen   {:<26}  (HTTP and gRPC; /openapi.json describes it)", format!("http://{address}"));
     let _ = writeln!(out, "ready in {} ms - try:  lease acquire nightly", started.elapsed().as_millis());
     let _ = out.flush();
 }

@@ -21,6 +21,10 @@ use tracing::{debug, warn};
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// A connection of HTTP/2 shows that it is alive this often, and is cut if it does not within as long again.
 const ALIVE_EVERY: Duration = Duration::from_secs(20);
+/// How much a stream of HTTP/2 may send ahead of us: a message of many commands and more.
+const STREAM_WINDOW: u32 = 1 << 20;
+/// How much all streams of a connection may send ahead of us.
+const CONNECTION_WINDOW: u32 = 2 << 20;
 /// How long calls under way may take after the server was told to stop.
 const FINISH_WITHIN: Duration = Duration::from_secs(5);
 
@@ -45,6 +49,7 @@ impl Listener {
         let mut builder = Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN);
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1024);
+        builder.http2().initial_stream_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW);
         builder.http2().keep_alive_interval(ALIVE_EVERY).keep_alive_timeout(ALIVE_EVERY);
         let builder = Arc::new(builder);
         let places = Arc::new(Semaphore::new(self.connections));

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::Limits;
-use leasehold_http::{HttpOptions, router};
+use leasehold_grpc::GrpcOptions;
+use leasehold_http::HttpOptions;
 use leasehold_raft::{Node, OpenError};
 use leasehold_service::{Access, MachineClocks, Options, Replica, Service};
 use tokio::sync::watch;
@@ -87,8 +88,14 @@ pub(crate) async fn start(config: &Config) -> Result<Running, StartError> {
     }
     let (stop, stopped) = watch::channel(false);
     let address = listener.address;
-    let listener = tokio::spawn(listener.serve(router(service.clone(), HttpOptions::default()), stopped));
+    let listener = tokio::spawn(listener.serve(routes(&service), stopped));
     Ok(Running { node, service, address, stop, listener })
+}
+
+/// Everything that is spoken on the port.
+fn routes(service: &Service) -> axum::Router {
+    let http = leasehold_http::router(service.clone(), HttpOptions::default());
+    http.merge(leasehold_grpc::router(service.clone(), GrpcOptions::default()))
 }
 
 /// Waits until the configured limits are in force; a log that cannot take them now is no reason not to start.

@@ -5,6 +5,7 @@
 //! was open at the same time; otherwise the lease's ttl decides.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use leasehold_core::{Asks, Command, LeaseId, Namespace, ResourceName};
@@ -31,7 +32,7 @@ pub(crate) struct Calls {
 
 impl Calls {
     /// Enters a call that will wait; none for a command that cannot.
-    pub(crate) fn enter(&self, namespace: &Namespace, command: &Command) -> Option<Call<'_>> {
+    pub(crate) fn enter(self: &Arc<Self>, namespace: &Namespace, command: &Command) -> Option<Call> {
         let subject = subject(namespace, command)?;
         let mut all = self.known.lock();
         let known = all.entry(subject.clone()).or_default();
@@ -39,7 +40,7 @@ impl Calls {
         known.open += 1;
         let (number, first) = (known.latest, known.open == 1);
         self.count.store(all.len(), Ordering::Release);
-        Some(Call { calls: self, subject, number, first })
+        Some(Call { calls: Arc::clone(self), subject, number, first })
     }
 
     /// Notes a call that will not wait: a repetition of one that does takes over from it.
@@ -76,15 +77,15 @@ fn subject(namespace: &Namespace, command: &Command) -> Option<Subject> {
 
 /// An open call.
 #[derive(Debug)]
-pub(crate) struct Call<'a> {
-    calls: &'a Calls,
+pub(crate) struct Call {
+    calls: Arc<Calls>,
     subject: Subject,
     number: u64,
     /// Nobody else was there when it came.
     first: bool,
 }
 
-impl Call<'_> {
+impl Call {
     /// Tells whether nobody else asked for the same thing while it was open.
     pub(crate) fn is_the_only_one(&self) -> bool {
         let known = self.calls.known.lock();
@@ -92,7 +93,7 @@ impl Call<'_> {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for Call {
     fn drop(&mut self) {
         let mut all = self.calls.known.lock();
         if let Some(known) = all.get_mut(&self.subject) {
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_call_is_the_only_one_until_another_asks_for_the_same() {
-        let (calls, here) = (Calls::default(), Namespace::new("a").unwrap());
+        let (calls, here) = (Arc::new(Calls::default()), Namespace::new("a").unwrap());
         let first = calls.enter(&here, &claim("x")).unwrap();
         let _elsewhere = calls.enter(&here, &claim("y")).unwrap();
         assert!(first.is_the_only_one());
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_repetition_that_does_not_wait_counts_too() {
-        let (calls, here) = (Calls::default(), Namespace::new("a").unwrap());
+        let (calls, here) = (Arc::new(Calls::default()), Namespace::new("a").unwrap());
         calls.note(&here, &claim("x"));
         let first = calls.enter(&here, &claim("x")).unwrap();
         assert!(first.is_the_only_one());

@@ -18,6 +18,9 @@ pub enum Failure {
         /// The last place in the queue.
         position: u32,
     },
+    /// The caller gave up its wait.
+    #[error("the wait was given up; nothing of it is left in any queue")]
+    WaitLeft,
     /// The caller may not do this.
     #[error("not permitted: {0}")]
     Denied(String),

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use crate::Failure;
+use crate::mailbox::Ticket;
 
 /// An entry carries at most this many commands.
 pub(crate) const ENTRY_COMMANDS: u32 = 1024;
@@ -29,8 +30,24 @@ pub(crate) struct Reply {
     pub(crate) revision: Revision,
 }
 
-/// Whom to answer.
-pub(crate) type ReplyTo = oneshot::Sender<Result<Reply, Failure>>;
+/// Whom to answer: everybody once. One that is dropped tells that the outcome is not known.
+#[derive(Debug)]
+pub(crate) enum ReplyTo {
+    /// A caller that waits for this answer alone.
+    Caller(oneshot::Sender<Result<Reply, Failure>>),
+    /// A connection that takes answers as they come.
+    Mailbox(Ticket),
+}
+
+impl ReplyTo {
+    pub(crate) fn send(self, result: Result<Reply, Failure>) {
+        match self {
+            // A caller that is gone needs no answer.
+            ReplyTo::Caller(caller) => drop(caller.send(result)),
+            ReplyTo::Mailbox(ticket) => ticket.carried_out(result),
+        }
+    }
+}
 
 /// Which lane a command takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,10 +106,11 @@ impl Waiting {
         Self { segments: VecDeque::new(), commands: 0, bytes: 0, commands_max, bytes_max }
     }
 
-    fn push(&mut self, request: &Request, reply: ReplyTo) -> Result<(), Failure> {
-        if self.commands >= self.commands_max || self.bytes >= self.bytes_max {
-            return Err(Failure::Overloaded { retry_after: Duration::from_millis(250) });
-        }
+    fn is_full(&self) -> bool {
+        self.commands >= self.commands_max || self.bytes >= self.bytes_max
+    }
+
+    fn push(&mut self, request: &Request, reply: ReplyTo) {
         if self.segments.back().is_none_or(|segment| !segment.has_room()) {
             self.segments.push_back(Segment::default());
         }
@@ -102,7 +120,6 @@ impl Waiting {
         segment.replies.push(reply);
         self.commands += 1;
         self.bytes += segment.pack.len_bytes() - before;
-        Ok(())
     }
 
     fn pop(&mut self) -> Option<Segment> {
@@ -143,18 +160,25 @@ impl Default for Lanes {
 
 impl Lanes {
     /// Takes a command, or refuses it at once.
-    pub(crate) fn push(&self, request: &Request, reply: ReplyTo) -> Result<(), Failure> {
+    pub(crate) fn push(&self, request: &Request, reply: ReplyTo) {
         let mut both = self.both.lock();
-        if both.closed {
-            return Err(Failure::ShuttingDown { may_have_happened: false });
+        let closed = both.closed;
+        let lane = match Lane::of(&request.command) {
+            Lane::Keep => &mut both.keep,
+            Lane::New => &mut both.new,
+        };
+        let refusal = match (closed, lane.is_full()) {
+            (true, _) => Some(Failure::ShuttingDown { may_have_happened: false }),
+            (false, true) => Some(Failure::Overloaded { retry_after: Duration::from_millis(250) }),
+            (false, false) => None,
+        };
+        if let Some(refusal) = refusal {
+            drop(both);
+            return reply.send(Err(refusal));
         }
-        match Lane::of(&request.command) {
-            Lane::Keep => both.keep.push(request, reply)?,
-            Lane::New => both.new.push(request, reply)?,
-        }
+        lane.push(request, reply);
         drop(both);
         self.filled.notify_one();
-        Ok(())
     }
 
     /// The commands of the next entry: what keeps goes before what is new.
@@ -183,8 +207,7 @@ impl Lanes {
 
     /// Tells whether new work is refused for want of room.
     pub(crate) fn is_full(&self) -> bool {
-        let both = self.both.lock();
-        both.new.commands >= both.new.commands_max || both.new.bytes >= both.new.bytes_max
+        self.both.lock().new.is_full()
     }
 
     /// Returns when a command may have come; for one listener.
@@ -201,8 +224,7 @@ impl Lanes {
     pub(crate) fn refuse_all(&self, failure: &Failure) {
         while let Some(segment) = self.pop() {
             for reply in segment.replies {
-                // A caller that is gone needs no answer.
-                let _ = reply.send(Err(failure.clone()));
+                reply.send(Err(failure.clone()));
             }
         }
     }
@@ -226,8 +248,15 @@ mod tests {
         request(Command::Release(Release { lease: LeaseId::new(1).unwrap() }))
     }
 
+    /// Pushes a command; an error is a refusal on the spot.
     fn push(lanes: &Lanes, request: &Request) -> Result<(), Failure> {
-        lanes.push(request, oneshot::channel().0)
+        let (send, mut receive) = oneshot::channel();
+        lanes.push(request, ReplyTo::Caller(send));
+        match receive.try_recv() {
+            Ok(Err(refusal)) => Err(refusal),
+            Ok(Ok(reply)) => panic!("nobody carried it out: {reply:?}"),
+            Err(_) => Ok(()),
+        }
     }
 
     #[test]

@@ -11,19 +11,26 @@
 //! | `proposer.rs`, `clock.rs` | packs, stamps, proposes; the lease clock |
 //! | `replica.rs`, `ring.rs` | this node's copy of the state, and its recent events |
 //! | `watch.rs` | subscriptions |
-//! | `waiting.rs`, `calls.rs`, `parking.rs` | calls that wait in a queue; which of them are open; who wakes them |
+//! | `waiting.rs`, `calls.rs`, `parking.rs`, `news.rs` | calls that wait in a queue; which of them are open; who wakes them; how far they are |
+//! | `connection.rs`, `mailbox.rs`, `attached.rs`, `attachments.rs` | connections that carry many commands; what is delivered to them; their leases |
 //! | `disk.rs` | refuses before the disk is full |
 //! | `log.rs`, `memory.rs` | the seam to replication; a log in memory for tests |
 
 mod access;
+mod attached;
+mod attachments;
 mod calls;
 mod clock;
+mod connection;
 mod disk;
 mod failure;
 mod lanes;
 pub mod log;
+mod mailbox;
 mod memory;
+mod news;
 mod parking;
+mod problem;
 mod proposer;
 mod replica;
 mod ring;
@@ -33,11 +40,15 @@ mod watch;
 
 pub use access::{Access, Action};
 pub use clock::{Clocks, LeaseClock, MachineClocks, Reading};
+pub use connection::{Alive, Connection, Deliveries};
 pub use failure::Failure;
 pub use lanes::COMMAND_BYTES_MAX;
+pub use mailbox::{Batch, Notice, NumberInUse};
 pub use memory::MemoryLog;
+pub use problem::refused;
 pub use replica::{Frozen, Replica};
 pub use ring::Change;
 pub(crate) use service::Vitals;
-pub use service::{Answered, Consistency, Done, Health, Options, Service};
+pub use service::{Answered, Consistency, Done, Health, Options, Service, random_lease_id};
+pub use waiting::{Progress, Standing};
 pub use watch::{Delivery, Watch, WatchFilter};

@@ -182,8 +182,7 @@ fn answer(replies: Vec<ReplyTo>, result: Result<Applied, Unavailable>) {
     let failure = match result {
         Ok(Applied { void: None, now, revision, answers, .. }) => {
             for (reply, answer) in replies.into_iter().zip(answers) {
-                // A caller that is gone needs no answer.
-                let _ = reply.send(Ok(Reply { answer, now, revision }));
+                reply.send(Ok(Reply { answer, now, revision }));
             }
             return;
         }
@@ -198,7 +197,7 @@ fn answer(replies: Vec<ReplyTo>, result: Result<Applied, Unavailable>) {
         }
     };
     for reply in replies {
-        let _ = reply.send(Err(failure.clone()));
+        reply.send(Err(failure.clone()));
     }
 }
 

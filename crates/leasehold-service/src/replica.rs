@@ -1,8 +1,8 @@
 //! This node's copy of the state, and what follows when an entry is applied to it.
 //!
 //! The replica is the [`Machine`] that the log drives. Applying an entry changes the state, adds its events to
-//! the ring, and wakes whoever waits: watches by the revision, parked claims by their lease, the proposer by the
-//! next deadline. Nothing here talks to a client.
+//! the ring, and wakes whoever waits: watches by the revision, parked claims by their lease, connections by the leases
+//! attached to them, the proposer by the next deadline. Nothing here talks to a client.
 
 use std::io;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use leasehold_log::{BodyError, open, read_body, write_body};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
 
+use crate::attached::Attached;
 use crate::log::{Committed, Machine, Position, View};
 use crate::parking::Parking;
 use crate::ring::{Change, Ring};
@@ -40,6 +41,7 @@ pub struct Replica {
     applied: Notify,
     revision: watch::Sender<Revision>,
     pub(crate) parking: Parking,
+    pub(crate) attached: Attached,
 }
 
 impl Default for Replica {
@@ -57,6 +59,7 @@ impl Replica {
             applied: Notify::new(),
             revision: watch::Sender::new(Revision(0)),
             parking: Parking::default(),
+            attached: Attached::default(),
         }
     }
 
@@ -124,6 +127,7 @@ impl Machine for Replica {
         let events = std::mem::take(&mut applied.events);
         // Whoever wakes looks at the copy, and so waits until this entry is whole.
         self.parking.wake(&events);
+        self.attached.tell(&events);
         copy.ring.push(events);
         let pulse = pulse_of(&copy.state);
         drop(copy);
@@ -141,6 +145,7 @@ impl Machine for Replica {
         let (pulse, revision) = (pulse_of(&installed.state), installed.state.revision());
         *self.copy.write() = installed;
         self.parking.wake_all();
+        self.attached.tell_gap();
         self.publish(pulse, revision);
         Ok(())
     }

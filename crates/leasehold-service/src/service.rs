@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use leasehold_core::{
-    Asks, Caller, Command, Compare, KEY_MAX, LeaseTime, Limits, Namespace, Operand, Outcome, Request, Revision, Rights,
-    Span, State, WriteOp,
+    Asks, Caller, Command, Compare, KEY_MAX, LeaseId, LeaseTime, Limits, Namespace, Operand, Outcome, Request,
+    Revision, Rights, Span, State, WriteOp,
 };
 use tokio::sync::{oneshot, watch};
 use tracing::{error, info};
@@ -18,14 +18,14 @@ use crate::access::{Access, Action};
 use crate::calls::Calls;
 use crate::clock::Clocks;
 use crate::disk::{DiskGuard, Room};
-use crate::lanes::{COMMAND_BYTES_MAX, Lane, Lanes, Reply};
+use crate::lanes::{COMMAND_BYTES_MAX, Lane, Lanes, Reply, ReplyTo};
 use crate::log::{Leadership, Log, Unavailable};
 use crate::proposer::{InFlight, Proposer};
 use crate::replica::Replica;
 use crate::watch::{Watch, WatchFilter};
 
 /// How long a caller waits for the log before it is told that the outcome is not known.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// How the service is set up.
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ struct Inner {
     disk: Arc<DiskGuard>,
     vitals: Arc<Vitals>,
     in_flight: Arc<InFlight>,
-    calls: Calls,
+    calls: Arc<Calls>,
     barrier: Barrier,
     stop: watch::Sender<bool>,
 }
@@ -164,7 +164,7 @@ impl Service {
         });
         let stop = watch::Sender::new(false);
         let access = options.access;
-        let calls = Calls::default();
+        let calls = Arc::new(Calls::default());
         let service = Self(Arc::new(Inner { access, replica, lanes, disk, vitals, in_flight, calls, barrier, stop }));
         if let Some(limits) = options.limits {
             tokio::spawn(service.clone().configure(limits, leadership));
@@ -185,21 +185,33 @@ impl Service {
         namespace: &Namespace,
         command: Command,
     ) -> Result<Done, Failure> {
-        let inner = &*self.0;
-        inner.access.authorize(caller, namespace, Action::Command(&command))?;
-        if inner.disk.room() != Room::Ample && Lane::of(&command) == Lane::New {
-            return Err(Failure::DiskFull);
-        }
-        check_size(&command)?;
-        let request = Request { caller: caller.clone(), namespace: namespace.clone(), command };
         let (send, receive) = oneshot::channel();
-        inner.lanes.push(&request, send)?;
+        self.take_on(caller, namespace, command, ReplyTo::Caller(send));
         let Reply { answer, now, revision } = match tokio::time::timeout(ANSWER_WITHIN, receive).await {
             Ok(Ok(reply)) => reply?,
             Ok(Err(_)) => return Err(Failure::ShuttingDown { may_have_happened: true }),
             Err(_) => return Err(Failure::NoQuorum { may_have_happened: true }),
         };
         Ok(Done { outcome: answer?, now, revision })
+    }
+
+    /// Takes a command on its way into the log, or refuses it at once; either is told to `reply`.
+    pub(crate) fn take_on(&self, caller: &Caller, namespace: &Namespace, command: Command, reply: ReplyTo) {
+        match self.admit(caller, namespace, &command) {
+            Ok(()) => {
+                let request = Request { caller: caller.clone(), namespace: namespace.clone(), command };
+                self.0.lanes.push(&request, reply);
+            }
+            Err(refusal) => reply.send(Err(refusal)),
+        }
+    }
+
+    fn admit(&self, caller: &Caller, namespace: &Namespace, command: &Command) -> Result<(), Failure> {
+        self.0.access.authorize(caller, namespace, Action::Command(command))?;
+        if self.0.disk.room() != Room::Ample && Lane::of(command) == Lane::New {
+            return Err(Failure::DiskFull);
+        }
+        check_size(command)
     }
 
     /// Answers a query. It should look at a bounded part of the state: commands wait while it does.
@@ -280,14 +292,24 @@ impl Service {
         self.0.stop.send_replace(true);
     }
 
+    /// Tells whether the service was told to stop and has done so.
+    pub fn is_stopping(&self) -> bool {
+        *self.0.stop.borrow()
+    }
+
     /// Returns when the service stops.
-    pub(crate) async fn stopped(&self) {
-        let mut stop = self.0.stop.subscribe();
+    pub async fn stopped(&self) {
+        let mut stop = self.stopping();
         // The sender lives in this very service.
         let _ = stop.wait_for(|stopped| *stopped).await;
     }
 
-    pub(crate) fn calls(&self) -> &Calls {
+    /// Tells when the service stops.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.0.stop.subscribe()
+    }
+
+    pub(crate) fn calls(&self) -> &Arc<Calls> {
         &self.0.calls
     }
 
@@ -325,6 +347,15 @@ impl Service {
                 () = tokio::time::sleep(again.unwrap_or(Duration::MAX)), if again.is_some() => {}
                 () = self.stopped() => return,
             }
+        }
+    }
+}
+
+/// A random lease id, for a client that chose none.
+pub fn random_lease_id() -> LeaseId {
+    loop {
+        if let Some(id) = LeaseId::new(rand::random::<u64>() >> 1) {
+            return id;
         }
     }
 }

@@ -8,26 +8,76 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    Caller, Claim, Command, EndCause, Grant, HeldBy, LeaseId, LeaseView, Leave, Namespace, Outcome, Patience,
-    Rejection, Renew, ResourceName, Revision, Ttl,
+    Caller, Claim, Command, EndCause, Grant, HeldBy, HolderView, LeaseId, LeaseView, Leave, Namespace, Outcome,
+    Patience, PlaceView, Rejection, Renew, ResourceName, Revision, Span, State, Ttl, WaitView,
 };
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tracing::debug;
 
 use crate::calls::Call;
+use crate::mailbox::{Asked, Ticket};
+use crate::news::News;
 use crate::{Done, Failure, Service};
 
 /// A wait as its caller described it.
 #[derive(Clone, Debug)]
-struct Wish {
-    caller: Caller,
-    namespace: Namespace,
-    lease: LeaseId,
+pub(crate) struct Wish {
+    pub(crate) caller: Caller,
+    pub(crate) namespace: Namespace,
+    pub(crate) lease: LeaseId,
     /// By name, as the core keeps them.
-    resources: Vec<ResourceName>,
-    priority: i32,
+    pub(crate) resources: Vec<ResourceName>,
+    pub(crate) priority: i32,
     /// Whether the lease is granted for this wait and ends with it.
-    born: bool,
+    pub(crate) born: bool,
+}
+
+impl Wish {
+    /// The wait that a command may lead to; none if it does not wait.
+    pub(crate) fn of(caller: &Caller, namespace: &Namespace, command: &Command) -> Option<Wish> {
+        let (asks, lease, born) = match command {
+            Command::Grant(Grant { id, asks, .. }) => (asks, *id, true),
+            Command::Claim(Claim { lease, asks, .. }) => (asks, *lease, false),
+            Command::Renew(_)
+            | Command::Release(_)
+            | Command::Revoke(_)
+            | Command::Unclaim(_)
+            | Command::Leave(_)
+            | Command::AskHandover(_)
+            | Command::Write(_)
+            | Command::Configure(_) => return None,
+        };
+        if asks.patience == Patience::None {
+            return None;
+        }
+        let mut resources: Vec<ResourceName> = asks.claims.iter().map(|ask| ask.resource.clone()).collect();
+        resources.sort();
+        let (caller, namespace, priority) = (caller.clone(), namespace.clone(), asks.priority);
+        Some(Wish { caller, namespace, lease, resources, priority, born })
+    }
+}
+
+/// How a wait stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// The number of the wait.
+    pub wait: Revision,
+    /// How it stands at each resource.
+    pub places: Vec<Standing>,
+}
+
+/// How a wait stands at one resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// Its place in the queue.
+    pub place: PlaceView,
+    /// Who holds the resource: the first one.
+    pub holder: Option<HolderView>,
+    /// How many hold it.
+    pub holder_count: u32,
+    /// How long it still rests although nobody holds it.
+    pub rests: Option<Span>,
 }
 
 impl Service {
@@ -40,30 +90,8 @@ impl Service {
         namespace: &Namespace,
         command: Command,
     ) -> Result<Done, Failure> {
-        let (asks, lease, born) = match &command {
-            Command::Grant(Grant { id, asks, .. }) => (asks, *id, true),
-            Command::Claim(Claim { lease, asks, .. }) => (asks, *lease, false),
-            Command::Renew(_)
-            | Command::Release(_)
-            | Command::Revoke(_)
-            | Command::Unclaim(_)
-            | Command::Leave(_)
-            | Command::AskHandover(_)
-            | Command::Write(_)
-            | Command::Configure(_) => return self.execute(caller, namespace, command).await,
-        };
-        if asks.patience == Patience::None {
+        let Some(wish) = Wish::of(caller, namespace, &command) else {
             return self.execute(caller, namespace, command).await;
-        }
-        let mut resources: Vec<ResourceName> = asks.claims.iter().map(|ask| ask.resource.clone()).collect();
-        resources.sort();
-        let wish = Wish {
-            caller: caller.clone(),
-            namespace: namespace.clone(),
-            lease,
-            resources,
-            priority: asks.priority,
-            born,
         };
         let (send, receive) = oneshot::channel();
         tokio::spawn(self.clone().wait(wish, command, send));
@@ -72,18 +100,12 @@ impl Service {
 
     async fn wait(self, wish: Wish, command: Command, mut reply: oneshot::Sender<Result<Done, Failure>>) {
         let call = self.calls().enter(&wish.namespace, &command);
-        let only = || call.as_ref().is_none_or(Call::is_the_only_one);
         let queued = self.carry_out(&wish.caller, &wish.namespace, command).await;
         let waits = queued.as_ref().ok().and_then(|done| waits_for(&done.outcome, &wish));
         let result = match (queued, waits) {
             (Ok(_), Some(number)) => tokio::select! {
-                result = self.until_served(&wish, number) => result,
-                () = reply.closed() => {
-                    if only() {
-                        self.leave_queue(&wish, number).await;
-                    }
-                    return;
-                }
+                result = self.until_served(&wish, number, None) => result,
+                () = reply.closed() => return self.abandon(&wish, number, call.as_ref()).await,
             },
             (at_once, _) => at_once,
         };
@@ -91,16 +113,53 @@ impl Service {
         let _ = reply.send(result);
     }
 
-    async fn until_served(&self, wish: &Wish, number: Revision) -> Result<Done, Failure> {
+    /// Waits for a connection that can give up, break, and wants to know how far it is.
+    pub(crate) async fn wait_on(self, asked: Asked, number: Revision, given_up: oneshot::Receiver<()>, ticket: Ticket) {
+        let Asked { wish, call } = asked;
+        let result = tokio::select! {
+            biased;
+            how = given_up => match how {
+                Ok(()) => self.leave_or_be_served(&wish, number).await,
+                Err(_) => return self.abandon(&wish, number, call.as_ref()).await,
+            },
+            result = self.until_served(&wish, number, Some(&ticket)) => result,
+        };
+        ticket.waited(result);
+    }
+
+    /// Leaves the queue; what was granted or was over before is the answer.
+    async fn leave_or_be_served(&self, wish: &Wish, number: Revision) -> Result<Done, Failure> {
+        match self.leave_queue(wish, number).await {
+            Ok(_) => Err(Failure::WaitLeft),
+            Err(Failure::Rejected(_)) => self.until_served(wish, number, None).await,
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// A waiting caller went away; somebody else may wait in its place.
+    async fn abandon(&self, wish: &Wish, number: Revision, call: Option<&Call>) {
+        if call.is_none_or(Call::is_the_only_one) {
+            let left = self.leave_queue(wish, number).await;
+            debug!(left = left.is_ok(), "a waiting caller went away");
+        }
+    }
+
+    async fn until_served(&self, wish: &Wish, number: Revision, ticket: Option<&Ticket>) -> Result<Done, Failure> {
         let mut position = 0;
-        let parked = self.replica().parking.listen(&wish.namespace, wish.lease);
+        let mut renewed = Instant::now();
+        let mut news = ticket.map(|ticket| News::of(self.replica(), wish, ticket));
+        let parked = self.replica().parking.leases.listen((wish.namespace.clone(), wish.lease));
         loop {
-            let bell = parked.bell.notified();
+            let bell = parked.bell.notify.notified();
             tokio::pin!(bell);
             bell.as_mut().enable();
             let looked = self.replica().look(|state| {
                 let view = state.lease(&wish.namespace, wish.lease);
                 let held = wish.resources.iter().find_map(|name| state.obstacle(&wish.namespace, name, wish.priority));
+                let wait = view.as_ref().ok().and_then(|view| view.waits.iter().find(|wait| wait.wait == number));
+                if let (Some(news), Some(wait)) = (&mut news, wait) {
+                    news.tell(|| progress(state, wish, wait));
+                }
                 (view, held, state.now(), state.revision())
             });
             let (view, held, now, revision) = looked;
@@ -119,7 +178,11 @@ impl Service {
             }
             tokio::select! {
                 () = &mut bell => {}
-                () = tokio::time::sleep(renewal_pause(&view)) => self.keep_alive(wish).await?,
+                () = tokio::time::sleep_until(renewed + renewal_pause(&view)) => {
+                    self.keep_alive(wish).await?;
+                    renewed = Instant::now();
+                }
+                () = moved(news.as_mut()) => {}
                 () = self.stopped() => return Err(Failure::ShuttingDown { may_have_happened: true }),
             }
         }
@@ -135,15 +198,33 @@ impl Service {
     }
 
     /// Leaves the queue, if it still stands there.
-    async fn leave_queue(&self, wish: &Wish, number: Revision) {
+    async fn leave_queue(&self, wish: &Wish, number: Revision) -> Result<Done, Failure> {
         let leave = Command::Leave(Leave { lease: wish.lease, wait: number });
-        let left = self.execute(&wish.caller, &wish.namespace, leave).await;
-        debug!(left = left.is_ok(), "a waiting caller went away");
+        self.execute(&wish.caller, &wish.namespace, leave).await
     }
 }
 
+async fn moved(news: Option<&mut News<'_>>) {
+    match news {
+        Some(news) => news.moved().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn progress(state: &State, wish: &Wish, wait: &WaitView) -> Progress {
+    let standing = |place: &PlaceView| {
+        let held = state.obstacle(&wish.namespace, &place.resource, wish.priority);
+        let (holder, holder_count, rests) = match held {
+            Some(held) => (held.holders.into_iter().next(), held.holder_count, held.rests),
+            None => (None, 0, None),
+        };
+        Standing { place: place.clone(), holder, holder_count, rests }
+    };
+    Progress { wait: wait.wait, places: wait.places.iter().map(standing).collect() }
+}
+
 /// The number of the wait that the wish led to, if it waits.
-fn waits_for(outcome: &Outcome, wish: &Wish) -> Option<Revision> {
+pub(crate) fn waits_for(outcome: &Outcome, wish: &Wish) -> Option<Revision> {
     let view = match outcome {
         Outcome::Granted(view) | Outcome::Claimed(view) => view,
         Outcome::Renewed(_)
@@ -155,8 +236,7 @@ fn waits_for(outcome: &Outcome, wish: &Wish) -> Option<Revision> {
         | Outcome::Written(_)
         | Outcome::Configured => return None,
     };
-    let same =
-        |wait: &&leasehold_core::WaitView| wait.places.iter().map(|place| &place.resource).eq(wish.resources.iter());
+    let same = |wait: &&WaitView| wait.places.iter().map(|place| &place.resource).eq(wish.resources.iter());
     view.waits.iter().find(same).map(|wait| wait.wait)
 }
 

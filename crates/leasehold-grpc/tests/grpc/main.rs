@@ -1,0 +1,10 @@
+//! The gRPC API over a real socket, with a client of tonic.
+
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+
+mod calls;
+mod refusals;
+mod stream;
+mod support;
+mod surroundings;
+mod watches;

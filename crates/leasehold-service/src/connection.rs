@@ -1,0 +1,150 @@
+//! Connections that carry many commands at once.
+//!
+//! The half that gives commands and the half that takes deliveries belong to different tasks of a dialect. Commands go
+//! straight into the lanes and are answered into one mailbox; only a command that really waits gets a task. Dropping
+//! the giving half lets what is under way finish; dropping the taking half is a broken connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::{Caller, Command, LeaseId, LeaseView, Namespace, Rejection};
+use tokio::sync::watch;
+
+use crate::attachments::Role;
+use crate::lanes::ReplyTo;
+use crate::mailbox::{Asked, Batch, Mailbox, NumberInUse};
+use crate::service::ANSWER_WITHIN;
+use crate::waiting::Wish;
+use crate::{Answered, Consistency, Failure, Service};
+
+/// How often commands without an answer are looked through.
+const SWEEP: Duration = Duration::from_secs(1);
+/// How often others get a turn before a batch is taken: fuller batches cost less than early ones gain.
+const TURNS: usize = 2;
+
+/// The half of a connection that gives commands.
+#[derive(Debug)]
+pub struct Connection {
+    service: Service,
+    caller: Caller,
+    mailbox: Arc<Mailbox>,
+}
+
+/// The half of a connection that takes what is delivered.
+#[derive(Debug)]
+pub struct Deliveries {
+    mailbox: Arc<Mailbox>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Service {
+    /// Opens a connection for many commands of one caller.
+    pub fn connect(&self, caller: Caller) -> (Connection, Deliveries) {
+        let mailbox = Mailbox::new(self.clone());
+        let deliveries = Deliveries { mailbox: Arc::clone(&mailbox), stop: self.stopping() };
+        (Connection { service: self.clone(), caller, mailbox }, deliveries)
+    }
+}
+
+impl Connection {
+    /// Returns when there is room for another command; false if nobody takes deliveries any more.
+    pub async fn room(&self) -> bool {
+        loop {
+            match self.mailbox.has_room() {
+                Some(true) => return true,
+                Some(false) => self.mailbox.room.notified().await,
+                None => return false,
+            }
+        }
+    }
+
+    /// Gives a command. It is answered once, under its number; a grant or claim that may wait when it is held.
+    pub fn submit(&self, number: u64, namespace: &Namespace, command: Command) -> Result<(), NumberInUse> {
+        let calls = self.service.calls();
+        let asked = match Wish::of(&self.caller, namespace, &command) {
+            Some(wish) => Some(Asked { wish, call: calls.enter(namespace, &command) }),
+            None => {
+                calls.note(namespace, &command);
+                None
+            }
+        };
+        let ticket = self.mailbox.begin(number, role_of(namespace, &command), asked)?;
+        self.service.take_on(&self.caller, namespace, command, ReplyTo::Mailbox(ticket));
+        Ok(())
+    }
+
+    /// Gives up the wait of a command: it is answered when it has left its queues, or with the grant if that came first.
+    pub fn give_up(&self, number: u64) {
+        self.mailbox.give_up(number);
+    }
+
+    /// Attaches leases that were granted elsewhere or before; tells of each how it stands.
+    pub async fn attach(&self, namespace: &Namespace, leases: &[LeaseId]) -> Result<Answered<Vec<Alive>>, Failure> {
+        let place = |lease: &LeaseId| (namespace.clone(), *lease);
+        // Attached first and looked at afterwards: no end falls between.
+        self.mailbox.attach(leases.iter().map(place));
+        let look = |state: &leasehold_core::State| {
+            leases.iter().map(|lease| state.lease(namespace, *lease)).collect::<Vec<Alive>>()
+        };
+        let looked = self.service.read(&self.caller, namespace, Consistency::Linearizable, look).await;
+        for (i, lease) in leases.iter().enumerate() {
+            let lives = looked.as_ref().is_ok_and(|looked| looked.value[i].is_ok());
+            self.mailbox.attach_settled(place(lease), lives);
+        }
+        looked
+    }
+}
+
+/// A lease as it is, or why it is not.
+pub type Alive = Result<LeaseView, Box<Rejection>>;
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.mailbox.finish();
+    }
+}
+
+impl Deliveries {
+    /// Everything that is ready, as soon as something is; none when all is answered and nothing more will come.
+    pub async fn next(&mut self) -> Option<Batch> {
+        loop {
+            if let Some(batch) = self.mailbox.take() {
+                return Some(batch);
+            }
+            let stopped = *self.stop.borrow_and_update();
+            if self.mailbox.is_over(stopped) {
+                return None;
+            }
+            tokio::select! {
+                () = self.mailbox.ready.notified() => {
+                    for _ in 0..TURNS {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                () = tokio::time::sleep(SWEEP), if self.mailbox.has_pending() => self.mailbox.sweep(ANSWER_WITHIN),
+                changed = self.stop.changed(), if !stopped => if changed.is_err() { return None },
+            }
+        }
+    }
+}
+
+impl Drop for Deliveries {
+    fn drop(&mut self) {
+        self.mailbox.close();
+    }
+}
+
+fn role_of(namespace: &Namespace, command: &Command) -> Role {
+    match command {
+        Command::Grant(grant) => Role::Holds((namespace.clone(), grant.id)),
+        Command::Claim(claim) => Role::Holds((namespace.clone(), claim.lease)),
+        Command::Release(release) => Role::Releases((namespace.clone(), release.lease)),
+        Command::Renew(_)
+        | Command::Revoke(_)
+        | Command::Unclaim(_)
+        | Command::Leave(_)
+        | Command::AskHandover(_)
+        | Command::Write(_)
+        | Command::Configure(_) => Role::Plain,
+    }
+}

@@ -1,0 +1,445 @@
+//! The mailbox of one connection: what is asked, what is answered, what is told.
+//!
+//! Commands of a connection are answered straight into its mailbox, whoever carries them out: there is no task and no
+//! channel for each. Every command is answered once. What waits to be taken is bounded: a command is taken on only
+//! while there is room, progress is the latest of each wait, and notices that nobody takes become a gap. A lease is told
+//! lost only after the answer that granted it.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::{EndCause, Holder, LeaseId, Namespace, Outcome, ResourceName, Revision, WriteResult};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use crate::attached::Place;
+use crate::attachments::{Attachments, Role};
+use crate::calls::Call;
+use crate::lanes::Reply;
+use crate::waiting::{Progress, Wish, waits_for};
+use crate::{Done, Failure, Service};
+
+/// How many commands of a connection may be without an answer that was taken.
+pub(crate) const UNANSWERED_MAX: usize = 16_384;
+/// How many notices may wait to be taken.
+const NOTICES_MAX: usize = 16_384;
+/// With so many waiting, asks for a hand-over are not added to them.
+const ASKS_MAX: usize = NOTICES_MAX / 2;
+/// How many answers are taken at a time.
+const BATCH_ANSWERS: usize = 4096;
+/// Roughly how many bytes of entries are taken at a time.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Something that happened to a lease of a connection.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// A lease ended, by anything but a release on this connection.
+    Ended {
+        /// Where it was.
+        namespace: Namespace,
+        /// Which one.
+        lease: LeaseId,
+        /// Why.
+        cause: EndCause,
+        /// At which revision.
+        revision: Revision,
+    },
+    /// Somebody asks for a hand-over.
+    HandoverAsked {
+        /// Where the resource is.
+        namespace: Namespace,
+        /// The lease that holds it.
+        lease: LeaseId,
+        /// Which resource.
+        resource: ResourceName,
+        /// Who asks.
+        by: Holder,
+        /// Why.
+        reason: Option<Box<str>>,
+        /// At which revision.
+        revision: Revision,
+    },
+    /// Notices were lost: which leases are alive must be asked.
+    Gap,
+}
+
+/// All that is ready for a connection at one time.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Answers by the number of their command.
+    pub answers: Vec<(u64, Result<Done, Failure>)>,
+    /// How waiting commands stand, by their number.
+    pub progress: Vec<(u64, Progress)>,
+    /// What happened to leases, in order.
+    pub notices: Vec<Notice>,
+}
+
+/// The number of a command is in use by another one without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the number {0} belongs to a command that is not answered yet; number commands one after the other")]
+pub struct NumberInUse(pub u64);
+
+/// A command that may have to wait.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) wish: Wish,
+    pub(crate) call: Option<Call>,
+}
+
+#[derive(Debug)]
+enum Patient {
+    /// It may have to wait.
+    Asked(Box<Asked>, /* given up */ bool),
+    /// It waits; what is sent gives it up, and so does dropping the sender.
+    Waits(oneshot::Sender<()>),
+}
+
+/// A command without an answer.
+#[derive(Debug)]
+struct Pending {
+    /// Tells commands with the same number apart.
+    serial: u64,
+    since: Instant,
+    role: Role,
+    patient: Option<Patient>,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    pending: HashMap<u64, Pending>,
+    serial: u64,
+    answers: VecDeque<(u64, Result<Done, Failure>)>,
+    progress: BTreeMap<u64, Progress>,
+    notices: VecDeque<Notice>,
+    gap: bool,
+    attachments: Attachments,
+    /// No further commands come.
+    finished: bool,
+    /// Nobody takes anything any more.
+    closed: bool,
+}
+
+/// The mailbox of one connection.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    inside: Mutex<Inside>,
+    /// Rings when something is ready; for one listener.
+    pub(crate) ready: Notify,
+    /// Rings when there may be room for a command; for one listener.
+    pub(crate) room: Notify,
+    service: Service,
+    /// Where waits run: commands may be answered on threads of the log.
+    runtime: Handle,
+}
+
+/// The right to answer one command. Dropped, it tells that the outcome is not known.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    mailbox: Arc<Mailbox>,
+    number: u64,
+    serial: u64,
+    used: bool,
+}
+
+impl Ticket {
+    /// Answers with what carrying out the command led to; a wait goes on from there.
+    pub(crate) fn carried_out(mut self, result: Result<Reply, Failure>) {
+        let done = result.and_then(|Reply { answer, now, revision }| Ok(Done { outcome: answer?, now, revision }));
+        self.used = true;
+        let mut inside = self.mailbox.inside.lock();
+        let closed = inside.closed;
+        let Some(pending) = inside.pending.get_mut(&self.number).filter(|pending| pending.serial == self.serial) else {
+            return;
+        };
+        let waits = match (&done, &pending.patient) {
+            (Ok(done), Some(Patient::Asked(asked, _))) => waits_for(&done.outcome, &asked.wish),
+            (_, _) => None,
+        };
+        let (Some(wait), Some(Patient::Asked(asked, given_up))) = (waits, pending.patient.take()) else {
+            drop(inside);
+            return self.mailbox.settle(self.number, self.serial, done);
+        };
+        let (give_up, given_up_at) = oneshot::channel();
+        match (given_up, closed) {
+            (true, _) => drop(give_up.send(())),
+            (false, true) => drop(give_up),
+            (false, false) => pending.patient = Some(Patient::Waits(give_up)),
+        }
+        drop(inside);
+        let (service, runtime) = (self.mailbox.service.clone(), self.mailbox.runtime.clone());
+        self.used = false;
+        runtime.spawn(service.wait_on(*asked, wait, given_up_at, self));
+    }
+
+    /// Answers a wait.
+    pub(crate) fn waited(mut self, result: Result<Done, Failure>) {
+        self.used = true;
+        self.mailbox.settle(self.number, self.serial, result);
+    }
+
+    /// Tells how a wait stands.
+    pub(crate) fn tell(&self, progress: Progress) {
+        let mut inside = self.mailbox.inside.lock();
+        let is_pending = inside.pending.get(&self.number).is_some_and(|pending| pending.serial == self.serial);
+        if is_pending && !inside.closed {
+            inside.progress.insert(self.number, progress);
+            drop(inside);
+            self.mailbox.ready.notify_one();
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.used {
+            let unknown = Failure::ShuttingDown { may_have_happened: true };
+            self.mailbox.settle(self.number, self.serial, Err(unknown));
+        }
+    }
+}
+
+impl Mailbox {
+    pub(crate) fn new(service: Service) -> Arc<Mailbox> {
+        let runtime = Handle::current();
+        Arc::new(Mailbox { inside: Mutex::default(), ready: Notify::new(), room: Notify::new(), service, runtime })
+    }
+
+    /// Takes a command on: from now on it is answered once.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        number: u64,
+        role: Role,
+        asked: Option<Asked>,
+    ) -> Result<Ticket, NumberInUse> {
+        let mut inside = self.inside.lock();
+        if inside.pending.contains_key(&number) {
+            return Err(NumberInUse(number));
+        }
+        inside.serial += 1;
+        let serial = inside.serial;
+        let newly = inside.begin(&role);
+        let patient = asked.map(|asked| Patient::Asked(Box::new(asked), false));
+        inside.pending.insert(number, Pending { serial, since: Instant::now(), role, patient });
+        drop(inside);
+        if let Some(place) = newly {
+            self.service.replica().attached.add(place, self);
+        }
+        Ok(Ticket { mailbox: Arc::clone(self), number, serial, used: false })
+    }
+
+    /// Gives up a wait; a number that is not in use is ignored.
+    pub(crate) fn give_up(&self, number: u64) {
+        let mut inside = self.inside.lock();
+        let Some(pending) = inside.pending.get_mut(&number) else { return };
+        match pending.patient.take() {
+            Some(Patient::Asked(asked, _)) => pending.patient = Some(Patient::Asked(asked, true)),
+            Some(Patient::Waits(give_up)) => drop(give_up.send(())),
+            None => {}
+        }
+    }
+
+    /// Answers a command, unless it was answered before.
+    fn settle(self: &Arc<Self>, number: u64, serial: u64, result: Result<Done, Failure>) {
+        let mut inside = self.inside.lock();
+        if inside.pending.get(&number).is_none_or(|pending| pending.serial != serial) {
+            return;
+        }
+        let Some(Pending { role, .. }) = inside.pending.remove(&number) else { return };
+        inside.progress.remove(&number);
+        let (detached, notices) = inside.attachments.settle(role, result.is_ok());
+        if !inside.closed {
+            inside.answers.push_back((number, result));
+            notices.into_iter().for_each(|notice| inside.note(notice));
+        }
+        drop(inside);
+        self.ready.notify_one();
+        self.detach(detached);
+    }
+
+    /// Detaches a lease that nothing makes known any more.
+    fn detach(self: &Arc<Self>, place: Option<Place>) {
+        let Some(place) = place else { return };
+        let attached = &self.service.replica().attached;
+        attached.remove([place.clone()], self);
+        // Another command may have attached it again meanwhile.
+        let again = self.inside.lock().attachments.contains(&place);
+        if again {
+            attached.add(place, self);
+        }
+    }
+
+    /// Tells those without an answer for too long that the outcome is not known.
+    pub(crate) fn sweep(self: &Arc<Self>, within: Duration) {
+        let late = |pending: &Pending| {
+            pending.since.elapsed() >= within && !matches!(pending.patient, Some(Patient::Waits(_)))
+        };
+        let late: Vec<_> = {
+            let inside = self.inside.lock();
+            let late = inside.pending.iter().filter(|(_, pending)| late(pending));
+            late.map(|(number, pending)| (*number, pending.serial)).collect()
+        };
+        for (number, serial) in late {
+            self.settle(number, serial, Err(Failure::NoQuorum { may_have_happened: true }));
+        }
+    }
+
+    /// Everything that is ready; none if nothing is.
+    pub(crate) fn take(&self) -> Option<Batch> {
+        let mut inside = self.inside.lock();
+        if inside.is_quiet() {
+            return None;
+        }
+        let mut batch = Batch::default();
+        let mut bytes = 0;
+        while batch.answers.len() < BATCH_ANSWERS && bytes < BATCH_BYTES {
+            let Some(answer) = inside.answers.pop_front() else { break };
+            bytes += answer.1.as_ref().map_or(0, |done| entry_bytes(&done.outcome));
+            batch.answers.push(answer);
+        }
+        batch.progress = std::mem::take(&mut inside.progress).into_iter().collect();
+        // A lease is not told lost before the answer that granted it.
+        if inside.answers.is_empty() {
+            batch.notices = std::mem::take(&mut inside.notices).into();
+            if std::mem::take(&mut inside.gap) {
+                batch.notices.push(Notice::Gap);
+            }
+        }
+        drop(inside);
+        self.room.notify_one();
+        Some(batch)
+    }
+
+    /// Whether a command can be taken on; none if nobody would take its answer.
+    pub(crate) fn has_room(&self) -> Option<bool> {
+        let inside = self.inside.lock();
+        (!inside.closed).then(|| inside.pending.len() + inside.answers.len() < UNANSWERED_MAX)
+    }
+
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.inside.lock().pending.is_empty()
+    }
+
+    /// Whether everything was answered and taken and nothing more will come.
+    pub(crate) fn is_over(&self, stopped: bool) -> bool {
+        let inside = self.inside.lock();
+        (inside.finished || stopped) && inside.pending.is_empty() && inside.is_quiet()
+    }
+
+    /// No further commands come.
+    pub(crate) fn finish(&self) {
+        self.inside.lock().finished = true;
+        self.ready.notify_one();
+    }
+
+    /// Nobody takes anything any more: waits leave their queues, leases are detached and go on.
+    pub(crate) fn close(self: &Arc<Self>) {
+        let mut inside = self.inside.lock();
+        inside.closed = true;
+        let places = inside.attachments.drain();
+        let (kept, dropped) = std::mem::take(&mut inside.pending)
+            .into_iter()
+            // What may yet be queued must leave its queue then.
+            .partition(|(_, pending)| matches!(pending.patient, Some(Patient::Asked(_, _))));
+        inside.pending = kept;
+        let answers = std::mem::take(&mut inside.answers);
+        inside.progress.clear();
+        inside.notices.clear();
+        drop(inside);
+        drop::<(HashMap<u64, Pending>, _)>((dropped, answers));
+        self.room.notify_one();
+        self.service.replica().attached.remove(places, self);
+    }
+
+    fn locked(&self) -> Option<MutexGuard<'_, Inside>> {
+        let inside = self.inside.lock();
+        (!inside.closed).then_some(inside)
+    }
+
+    /// A lease of the connection ended.
+    pub(crate) fn lease_ended(&self, place: &Place, cause: &EndCause, revision: Revision) {
+        let Some(mut inside) = self.locked() else { return };
+        let (namespace, lease) = place.clone();
+        let notice = Notice::Ended { namespace, lease, cause: cause.clone(), revision };
+        let told = inside.attachments.ended(place, cause, notice);
+        self.tell(inside, told);
+    }
+
+    /// Somebody asks for a resource that a lease of the connection holds.
+    pub(crate) fn handover_asked(&self, place: &Place, notice: &Notice) {
+        let Some(mut inside) = self.locked() else { return };
+        let told = inside.attachments.asked(place, notice.clone());
+        self.tell(inside, told);
+    }
+
+    fn tell(&self, mut inside: MutexGuard<'_, Inside>, told: impl IntoIterator<Item = Notice>) {
+        let before = inside.is_quiet();
+        told.into_iter().for_each(|notice| inside.note(notice));
+        let news = before && !inside.is_quiet();
+        drop(inside);
+        if news {
+            self.ready.notify_one();
+        }
+    }
+
+    /// The connection may have missed something.
+    pub(crate) fn gap(&self) {
+        let Some(mut inside) = self.locked() else { return };
+        inside.gap = true;
+        drop(inside);
+        self.ready.notify_one();
+    }
+
+    /// Attaches leases before it is known whether they live.
+    pub(crate) fn attach(self: &Arc<Self>, places: impl Iterator<Item = Place>) {
+        for place in places {
+            let newly = self.inside.lock().begin(&Role::Holds(place));
+            if let Some(place) = newly {
+                self.service.replica().attached.add(place, self);
+            }
+        }
+    }
+
+    /// Notes whether an attached lease lives.
+    pub(crate) fn attach_settled(self: &Arc<Self>, place: Place, lives: bool) {
+        let mut inside = self.inside.lock();
+        let (detached, told) = inside.attachments.settle(Role::Holds(place), lives);
+        self.tell(inside, told);
+        self.detach(detached);
+    }
+}
+
+impl Inside {
+    fn is_quiet(&self) -> bool {
+        self.answers.is_empty() && self.progress.is_empty() && self.notices.is_empty() && !self.gap
+    }
+
+    fn begin(&mut self, role: &Role) -> Option<Place> {
+        if self.closed { None } else { self.attachments.begin(role) }
+    }
+
+    fn note(&mut self, notice: Notice) {
+        match (&notice, self.notices.len()) {
+            (_, 0..ASKS_MAX) | (Notice::Ended { .. } | Notice::Gap, ASKS_MAX..NOTICES_MAX) => {
+                self.notices.push_back(notice);
+            }
+            // Whoever asks can ask again; of an end nobody hears again.
+            (Notice::HandoverAsked { .. }, ASKS_MAX..) => {}
+            (Notice::Ended { .. } | Notice::Gap, NOTICES_MAX..) => self.gap = true,
+        }
+    }
+}
+
+/// Roughly how many bytes of entries an outcome carries.
+fn entry_bytes(outcome: &Outcome) -> usize {
+    let Outcome::Written(written) = outcome else { return 0 };
+    let entries = |result: &WriteResult| match result {
+        WriteResult::Put { previous } => previous.as_ref().map_or(0, |entry| entry.value.len()),
+        WriteResult::Deleted { previous: entries } | WriteResult::Read { entries, .. } => {
+            entries.iter().map(|entry| entry.value.len() + entry.key.as_bytes().len()).sum()
+        }
+    };
+    written.results.iter().map(entries).sum()
+}
