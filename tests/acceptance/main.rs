@@ -10,5 +10,6 @@ mod checkers;
 mod clients;
 mod history;
 mod http;
+mod proxy;
 mod scenarios;
 mod server;

@@ -1,7 +1,7 @@
 //! Finds a server and keeps one stream to it: the first address that answers, the next one when it fails.
 //!
-//! A stream is suspected when a command on it was given up without an answer and nothing else was heard since. What
-//! asks next then gets a new stream, to the next address, instead of the hope that the old one recovers.
+//! A stream is suspected when a command on it is unanswered for long and nothing else was heard since. Who asks next
+//! then gets a new stream, to the next address, instead of the hope that the old one recovers.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -22,6 +22,9 @@ use crate::{Endpoints, Error};
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// A connection shows that it is alive this often, and is given up if it does not within as long again.
 const ALIVE_EVERY: Duration = Duration::from_secs(5);
+/// How long a stream may be silent while a command waits for its answer: with another address to try, and without.
+const SILENT_MAX: Duration = Duration::from_millis(200);
+const SILENT_MAX_ALONE: Duration = Duration::from_secs(2);
 /// How many notices wait for one who listens.
 const NOTICES: usize = 16_384;
 
@@ -75,7 +78,8 @@ impl Link {
 
     /// A stream that works as far as is known.
     pub(super) async fn open(&self) -> Result<Arc<Stream>, Error> {
-        let fit = |stream: &Arc<Stream>| !stream.is_closed() && !stream.is_suspect();
+        let patience = if self.endpoints.count() > 1 { SILENT_MAX } else { SILENT_MAX_ALONE };
+        let fit = |stream: &Arc<Stream>| !stream.is_closed() && !stream.is_suspect(patience);
         if let Some(stream) = self.current.lock().as_ref().filter(|stream| fit(stream)) {
             return Ok(Arc::clone(stream));
         }

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use tokio_stream::wrappers::BroadcastStream;
 
 use self::link::Link;
-use self::stream::Reply;
+use self::stream::{Ask, Reply};
 use crate::store::{Capabilities, Granted, HandoverAsk, Incumbent, Notice, ProgressTo, Store, Wish};
 use crate::{Endpoints, Error, Validity};
 
@@ -54,10 +54,9 @@ impl Leasehold {
         let patience = if waits { wish.patience } else { Patience::None };
         let stream = self.link.open().await?;
         let command = Command::Grant(Box::new(wire::grant(wish, patience, self.link.seen_by(wish.id))));
-        let ask = stream.ask(command, Some(progress));
         let reply = match patience {
-            Patience::None => within(ask, stream.address()).await?,
-            Patience::For(_) | Patience::Endless => ask.await?,
+            Patience::None => within(stream.ask(Ask { command, waits: None }), stream.address()).await?,
+            Patience::For(_) | Patience::Endless => stream.ask(Ask { command, waits: Some(progress) }).await?,
         };
         if let Outcome::Granted(lease) = reply.outcome {
             self.link.attach(wish.id);
@@ -72,7 +71,7 @@ impl Leasehold {
 
     async fn command(&self, command: Command) -> Result<(Reply, Arc<stream::Stream>), Error> {
         let stream = self.link.open().await?;
-        let reply = within(stream.ask(command, None), stream.address()).await?;
+        let reply = within(stream.ask(Ask { command, waits: None }), stream.address()).await?;
         Ok((reply, stream))
     }
 

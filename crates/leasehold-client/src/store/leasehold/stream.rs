@@ -4,9 +4,10 @@
 //! one message. When the stream ends, for whatever reason, all that is unanswered is told so; nothing is repeated
 //! here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures_util::stream;
 use leasehold_api::grpc::answer::Outcome;
@@ -71,14 +72,30 @@ impl Told {
     }
 }
 
+/// A command and what is known of it here.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub(super) command: Command,
+    /// Whom to tell how far it is, if it may wait; one that may not must be answered soon.
+    pub(super) waits: Option<ProgressTo>,
+}
+
 /// Whom to answer.
 #[derive(Debug)]
 struct Pending {
     sent: Moment,
     reply: oneshot::Sender<Result<Reply, Error>>,
-    progress: Option<ProgressTo>,
+    waits: Option<ProgressTo>,
     /// The lease that the command asks for.
     wish: Option<LeaseId>,
+}
+
+/// All that is unanswered.
+#[derive(Debug, Default)]
+struct Unanswered {
+    all: HashMap<u64, Pending>,
+    /// When those that must be answered soon were sent, in order.
+    prompt: BTreeMap<u64, Moment>,
 }
 
 /// An open stream.
@@ -94,10 +111,8 @@ pub(super) struct Stream {
 /// What the stream and the one who reads from it share.
 #[derive(Debug)]
 struct State {
-    pending: Mutex<HashMap<u64, Pending>>,
+    unanswered: Mutex<Unanswered>,
     closed: AtomicBool,
-    /// The moment of sending of the latest command that was given up without an answer.
-    given_up: Mutex<Option<Moment>>,
     heard: Mutex<Moment>,
     shared: Arc<Shared>,
 }
@@ -118,16 +133,15 @@ impl Stream {
         });
         let mut client = LeasesClient::new(channel.clone()).max_decoding_message_size(MESSAGE_MAX);
         let state = Arc::new(State {
-            pending: Mutex::default(),
+            unanswered: Mutex::default(),
             closed: AtomicBool::new(false),
-            given_up: Mutex::default(),
             heard: Mutex::new(Moment::now()),
             shared,
         });
         let this = Stream { address, channel, commands, next: AtomicU64::new(1), state };
         let hello =
             Command::Hello(Box::new(grpc::Hello { protocol_version: PROTOCOL, namespace: namespace.to_owned() }));
-        let welcome = this.ask(hello, None);
+        let welcome = this.ask(Ask { command: hello, waits: None });
         let down = client.connect(up).await.map_err(|status| words(&status))?.into_inner();
         tokio::spawn(read(down, Arc::clone(&this.state), this.address.clone()));
         let welcome = welcome.await.map_err(|error| error.to_string())?;
@@ -138,7 +152,7 @@ impl Stream {
         for leases in leases.chunks(4096).map(<[u64]>::to_vec) {
             // What became of those that ended meanwhile is told by their next renewal.
             let attach = grpc::Attach { namespace: String::new(), leases };
-            drop(this.ask(Command::Attach(Box::new(attach)), None));
+            drop(this.ask(Ask { command: Command::Attach(Box::new(attach)), waits: None }));
         }
         Ok(this)
     }
@@ -151,10 +165,10 @@ impl Stream {
         self.state.closed.load(Ordering::Acquire)
     }
 
-    /// Whether a command was given up without an answer and nothing was heard since it was sent.
-    pub(super) fn is_suspect(&self) -> bool {
-        let given_up = *self.state.given_up.lock();
-        given_up.is_some_and(|sent| self.state.heard.lock().since(sent).is_zero())
+    /// Whether a command that must be answered soon is not, for longer than `patience`, and nothing else was heard since.
+    pub(super) fn is_suspect(&self, patience: Duration) -> bool {
+        let oldest = self.state.unanswered.lock().prompt.first_key_value().map(|(_, sent)| *sent);
+        oldest.is_some_and(|sent| sent.elapsed() > patience && self.state.heard.lock().since(sent).is_zero())
     }
 
     /// Gives the stream up; all that is unanswered is told.
@@ -163,33 +177,29 @@ impl Stream {
     }
 
     /// Sends a command; the future is its answer. Given up, it is still carried out.
-    pub(super) fn ask(
-        &self,
-        command: Command,
-        progress: Option<ProgressTo>,
-    ) -> impl Future<Output = Result<Reply, Error>> + Send + use<> {
+    pub(super) fn ask(&self, ask: Ask) -> impl Future<Output = Result<Reply, Error>> + Send + use<> {
+        let Ask { command, waits } = ask;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let wish = if let Command::Grant(grant) = &command { grant.id.and_then(LeaseId::new) } else { None };
         let (reply, answer) = oneshot::channel();
         let sent = Moment::now();
-        self.state.pending.lock().insert(number, Pending { sent, reply, progress, wish });
+        let mut unanswered = self.state.unanswered.lock();
+        if waits.is_none() {
+            unanswered.prompt.insert(number, sent);
+        }
+        unanswered.all.insert(number, Pending { sent, reply, waits, wish });
+        drop(unanswered);
         let queued = self.commands.send(grpc::Command { number, command: Some(command) });
         if queued.is_err() || self.is_closed() {
             self.close("the connection was closed");
         }
-        let waits = Unanswered { state: Arc::clone(&self.state), sent, done: wish.is_some() };
-        async move {
-            let mut waits = waits;
-            let answered = answer.await.unwrap_or_else(|_| Err(closed("the service", "the connection was closed")));
-            waits.done = true;
-            answered
-        }
+        async move { answer.await.unwrap_or_else(|_| Err(closed("the service", "the connection was closed"))) }
     }
 
     /// Cancels the unanswered grant of a lease and takes its answer over; none if there is no such grant.
     pub(super) fn cancel(&self, wish: LeaseId) -> Option<impl Future<Output = Result<Reply, Error>> + Send + use<>> {
-        let mut pending = self.state.pending.lock();
-        let (number, asked) = pending.iter_mut().find(|(_, pending)| pending.wish == Some(wish))?;
+        let mut unanswered = self.state.unanswered.lock();
+        let (number, asked) = unanswered.all.iter_mut().find(|(_, pending)| pending.wish == Some(wish))?;
         let (reply, answer) = oneshot::channel();
         asked.reply = reply;
         let cancel = Command::Cancel(grpc::Cancel { number: *number });
@@ -241,25 +251,11 @@ impl Stream {
     }
 }
 
-/// A command whose answer is waited for. Given up without one, its stream is suspected; a grant may wait long, though.
-struct Unanswered {
-    state: Arc<State>,
-    sent: Moment,
-    done: bool,
-}
-
-impl Drop for Unanswered {
-    fn drop(&mut self) {
-        if !self.done {
-            *self.state.given_up.lock() = Some(self.sent);
-        }
-    }
-}
-
 impl State {
     fn close(&self, address: &str, cause: &str) {
         self.closed.store(true, Ordering::Release);
-        for (_, pending) in self.pending.lock().drain() {
+        let unanswered = std::mem::take(&mut *self.unanswered.lock());
+        for pending in unanswered.all.into_values() {
             // Whoever gave up needs no answer.
             let _ = pending.reply.send(Err(closed(address, cause)));
         }
@@ -268,13 +264,15 @@ impl State {
     fn take(&self, down: Down) {
         *self.heard.lock() = Moment::now();
         for progress in down.progress {
-            let pending = self.pending.lock();
-            let Some(to) = pending.get(&progress.number).and_then(|pending| pending.progress.clone()) else { continue };
-            drop(pending);
+            let waits = self.unanswered.lock().all.get(&progress.number).and_then(|pending| pending.waits.clone());
+            let Some(to) = waits else { continue };
             progress.places.into_iter().for_each(|place| to.tell(wire::progress(place)));
         }
         for answer in down.answers {
-            let Some(pending) = self.pending.lock().remove(&answer.number) else { continue };
+            let mut unanswered = self.unanswered.lock();
+            unanswered.prompt.remove(&answer.number);
+            let Some(pending) = unanswered.all.remove(&answer.number) else { continue };
+            drop(unanswered);
             let Some(outcome) = answer.outcome else { continue };
             let by_entry = wire::is_by_entry(&outcome);
             let pair = self.shared.told.note(pending.sent, answer.now, by_entry);
