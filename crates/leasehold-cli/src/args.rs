@@ -65,6 +65,7 @@ pub(crate) enum ClientCommand {
     Show(Show),
     Ls(resources::Ls),
     Describe(resources::Describe),
+    History(resources::History),
     Check(resources::Check),
     Watch(watch::Watch),
     #[command(subcommand)]

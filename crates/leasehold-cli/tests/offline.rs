@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-const COMMANDS: [&[&str]; 14] = [
+const COMMANDS: [&[&str]; 15] = [
     &["serve"],
     &["acquire"],
     &["renew"],
@@ -29,6 +29,7 @@ const COMMANDS: [&[&str]; 14] = [
     &["show"],
     &["ls"],
     &["describe"],
+    &["history"],
     &["check"],
     &["watch"],
     &["entry"],
@@ -80,9 +81,10 @@ fn nobody_there_ends_with_69_and_says_what_to_do() {
     let text =
         format!("error: cannot reach {addr}: connection refused\n  start one with `lease serve`, or set LEASE_ADDR\n");
     let id = "0000000000000007";
-    let commands: [&[&str]; 11] = [
+    let commands: [&[&str]; 12] = [
         &["ls"],
         &["describe", "a"],
+        &["history", "a"],
         &["check", "a", "1"],
         &["show", id],
         &["renew", id],

@@ -236,6 +236,20 @@ fn ls_waiting_reads_the_queues() {
 }
 
 #[test]
+fn history_is_a_table_or_the_documents_of_the_api() {
+    let past = || answer(200, golden("history.json"));
+    let fake = Fake::start(vec![past(), past(), past(), refusal(Code::NotFound)]);
+    let text = stdout(&lease(&fake, &["history", "orders/7"]));
+    assert!(text.starts_with("WHEN ") && text.contains("revoked  1      eve@box9/3"), "{text}");
+    let lines = stdout(&lease(&fake, &["history", "orders/7", "-o", "jsonl"]));
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!((lines.lines().count(), &first["token"]), (3, &json!(5)));
+    assert_eq!(stdout(&lease(&fake, &["history", "orders/7", "-o", "name"])).lines().last(), Some("eve@box9/3"));
+    assert_eq!(lease(&fake, &["history", "orders/7"]).status.code(), Some(66));
+    assert_eq!(fake.seen()[0].line, "GET /v1/ns/default/resources/orders%2F7/history");
+}
+
+#[test]
 fn watch_goes_on_over_a_lost_connection_and_ends_when_compacted() {
     let change = golden("watch.json").to_string();
     let fake = Fake::start(vec![Reaction::Stream(format!("id: 41\ndata: {change}\n\n")), refusal(Code::Compacted)]);

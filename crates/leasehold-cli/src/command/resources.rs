@@ -1,4 +1,4 @@
-//! `lease ls`, `describe` and `check`: who holds what, and whether a token is current.
+//! `lease ls`, `describe`, `history` and `check`: who holds what, who held it, and whether a token is current.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -48,6 +48,21 @@ pub(crate) struct Ls {
 Example:
   lease describe orders/7")]
 pub(crate) struct Describe {
+    /// The resource, like orders/7
+    #[arg(value_name = "RES", value_parser = resource)]
+    resource: String,
+}
+
+/// Show what happened to a resource, newest first.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lease history orders/7
+  lease history orders/7 -o jsonl
+
+The server remembers the last few grants and ends of each resource; `lease watch` shows everything as it \
+happens.")]
+pub(crate) struct History {
     /// The resource, like orders/7
     #[arg(value_name = "RES", value_parser = resource)]
     resource: String,
@@ -139,6 +154,13 @@ pub(crate) async fn describe(args: Describe, context: &Context) -> Result<(), Fa
     let text = description::describe(&resource, &queue, &history, now());
     let described = Described { resource, waiters: queue.waiters, history: history.history };
     context.show(&described, |found| plain(&found.resource.name), |_| text)
+}
+
+/// Shows the past of a resource.
+pub(crate) async fn history(args: History, context: &Context) -> Result<(), Failure> {
+    let found = context.client.history(&args.resource).await?.history;
+    tell_empty(found.is_empty(), "nothing has happened yet");
+    context.show_list("history", &found, |past| plain(&past.holder), |past| list::history(past, now()))
 }
 
 /// Checks a token.

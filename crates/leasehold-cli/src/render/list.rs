@@ -1,10 +1,10 @@
-//! Lists of resources, waiters and entries as tables.
+//! Lists of resources, waiters, past claims and entries as tables.
 
-use leasehold_api::{Entry, Resource, WaiterInfo};
+use leasehold_api::{Entry, PastInfo, Resource, Timestamp, WaiterInfo};
 use serde::Serialize;
 
 use super::table::Table;
-use super::text::{clock, excerpt, left, mode, more, plain, short};
+use super::text::{clock, excerpt, left, mode, moment, more, plain, short};
 
 /// A waiter and what it waits for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -66,6 +66,24 @@ pub(crate) fn waiting(waiting: &[Waiting]) -> String {
     table.lines().join("\n")
 }
 
+/// What happened, newest first; `now` decides which moments need a date.
+pub(crate) fn history(history: &[PastInfo], now: Timestamp) -> String {
+    let mut table = Table::new(["WHEN", "WHAT", "TOKEN", "HOLDER", "WAITED", "HELD", "REASON"]);
+    let dash = || "-".to_owned();
+    for past in history {
+        table.row([
+            moment(past.at, now),
+            plain(&past.what),
+            past.token.to_string(),
+            plain(&past.holder),
+            past.waited.map_or_else(dash, short),
+            past.held_for.map_or_else(dash, short),
+            excerpt(past.reason.as_deref().unwrap_or_default()),
+        ]);
+    }
+    table.lines().join("\n")
+}
+
 /// Keys and values.
 pub(crate) fn entries(entries: &[Entry]) -> String {
     let mut table = Table::new(["KEY", "REVISION", "VERSION", "LEASE", "VALUE"]);
@@ -96,7 +114,7 @@ pub(crate) fn key_of(entry: &Entry) -> String {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_api::{EntryList, QueueList, ResourceList};
+    use leasehold_api::{EntryList, HistoryList, QueueList, ResourceList};
 
     use super::*;
 
@@ -114,6 +132,13 @@ mod tests {
         let rows: Vec<_> =
             queue.waiters.into_iter().map(|waiter| Waiting { resource: resource.clone(), waiter }).collect();
         assert_eq!(waiting(&rows) + "\n", include_str!("../../tests/golden/ls_waiting.txt"));
+    }
+
+    #[test]
+    fn the_past_is_listed_with_how_long_it_took() {
+        let list: HistoryList = serde_json::from_str(include_str!("../../tests/golden/history.json")).unwrap();
+        let now = "2026-11-03T23:00:00Z".parse().unwrap();
+        assert_eq!(history(&list.history, now) + "\n", include_str!("../../tests/golden/history.txt"));
     }
 
     #[test]
