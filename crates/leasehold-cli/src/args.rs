@@ -5,7 +5,7 @@ use leasehold_api::Id;
 use leasehold_client::Endpoints;
 use leasehold_core::{Holder, Namespace, ResourceName};
 
-use crate::command::{acquire, entry, resources, serve, watch};
+use crate::command::{acquire, entry, manual, resources, serve, watch};
 use crate::output::Output;
 
 /// Lends resources for a limited time: locks, elections, reservations.
@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     #[command(flatten)]
     Client(ClientCommand),
+    #[command(flatten)]
+    Local(LocalCommand),
 }
 
 /// What a server can be asked to do.
@@ -70,6 +72,14 @@ pub(crate) enum ClientCommand {
     Watch(watch::Watch),
     #[command(subcommand)]
     Entry(entry::Entry),
+}
+
+/// What needs no server.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LocalCommand {
+    Completions(manual::Completions),
+    #[command(name = "man")]
+    Manual(manual::Manual),
 }
 
 /// Extend leases.

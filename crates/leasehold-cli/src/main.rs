@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Command::Client(command) => {
             Context::new(&cli.globals).and_then(|context| block_on(command::run(command, context)))
         }
+        Command::Local(command) => command::run_local(command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

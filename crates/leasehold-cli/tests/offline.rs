@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-const COMMANDS: [&[&str]; 15] = [
+const COMMANDS: [&[&str]; 17] = [
     &["serve"],
     &["acquire"],
     &["renew"],
@@ -37,6 +37,8 @@ const COMMANDS: [&[&str]; 15] = [
     &["entry", "get"],
     &["entry", "ls"],
     &["entry", "rm"],
+    &["completions"],
+    &["man"],
 ];
 
 #[test]
@@ -127,6 +129,19 @@ fn a_bad_variable_ends_with_78_and_is_named() {
     // A flag goes before it, so it does not matter.
     let output = lease_with(&[("LEASE_OUTPUT", "xml")], &["ls", "-o", "json", "--addr", &unused_addr()]);
     assert_eq!(output.status.code(), Some(69));
+}
+
+#[test]
+fn completions_and_man_pages_need_no_server_and_no_settings() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = lease_with(&[("LEASE_ADDR", "ftp://x")], &["completions", shell]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && text.contains("describe"), "{shell}: {text}");
+    }
+    let page = String::from_utf8(lease(&["man", "entry", "put"]).stdout).unwrap();
+    assert!(page.contains(".TH lease-entry-put 1"), "{page}");
+    let output = lease(&["man", "frobnicate"]);
+    assert_eq!(output.status.code(), Some(66), "{}", stderr(&output));
 }
 
 #[test]

@@ -4,11 +4,12 @@ pub(crate) mod acquire;
 pub(crate) mod entry;
 pub(crate) mod hold;
 pub(crate) mod leases;
+pub(crate) mod manual;
 pub(crate) mod resources;
 pub(crate) mod serve;
 pub(crate) mod watch;
 
-use crate::args::ClientCommand;
+use crate::args::{ClientCommand, LocalCommand};
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -25,5 +26,13 @@ pub(crate) async fn run(command: ClientCommand, context: Context) -> Result<(), 
         ClientCommand::Check(args) => resources::check(args, &context).await,
         ClientCommand::Watch(args) => watch::run(args, &context).await,
         ClientCommand::Entry(args) => entry::run(args, &context).await,
+    }
+}
+
+/// Carries out a command that needs no server.
+pub(crate) fn run_local(command: LocalCommand) -> Result<(), Failure> {
+    match command {
+        LocalCommand::Completions(args) => manual::completions(&args),
+        LocalCommand::Manual(args) => manual::manual(&args),
     }
 }
