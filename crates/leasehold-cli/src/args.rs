@@ -5,7 +5,7 @@ use leasehold_api::Id;
 use leasehold_client::Endpoints;
 use leasehold_core::{Holder, Namespace, ResourceName};
 
-use crate::command::{acquire, entry, manual, resources, serve, watch};
+use crate::command::{acquire, config, entry, manual, resources, serve, watch};
 use crate::output::Output;
 
 /// Lends resources for a limited time: locks, elections, reservations.
@@ -29,7 +29,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Flags that every command takes. A flag goes before the environment.
+/// Flags that every command takes. A flag goes before the environment, and that before the configuration file.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Globals {
@@ -77,6 +77,8 @@ pub(crate) enum ClientCommand {
 /// What needs no server.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LocalCommand {
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     Completions(manual::Completions),
     #[command(name = "man")]
     Manual(manual::Manual),

@@ -5,6 +5,7 @@
 
 mod args;
 mod command;
+mod config_file;
 mod context;
 mod failure;
 mod output;
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
         Command::Client(command) => {
             Context::new(&cli.globals).and_then(|context| block_on(command::run(command, context)))
         }
-        Command::Local(command) => command::run_local(command),
+        Command::Local(command) => command::run_local(command, &cli.globals),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-const COMMANDS: [&[&str]; 17] = [
+const COMMANDS: [&[&str]; 20] = [
     &["serve"],
     &["acquire"],
     &["renew"],
@@ -39,6 +39,9 @@ const COMMANDS: [&[&str]; 17] = [
     &["entry", "rm"],
     &["completions"],
     &["man"],
+    &["config"],
+    &["config", "check"],
+    &["config", "dump"],
 ];
 
 #[test]
@@ -142,6 +145,66 @@ fn completions_and_man_pages_need_no_server_and_no_settings() {
     assert!(page.contains(".TH lease-entry-put 1"), "{page}");
     let output = lease(&["man", "frobnicate"]);
     assert_eq!(output.status.code(), Some(66), "{}", stderr(&output));
+}
+
+#[test]
+fn a_configuration_is_checked_with_its_line_and_what_was_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.toml");
+    let name = path.to_str().unwrap();
+    let check = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        lease(&["config", "check", name])
+    };
+    let good = check("listen = '127.0.0.1:0'\n");
+    assert_eq!((String::from_utf8(good.stdout).unwrap(), good.status.code()), (format!("{name}: ok\n"), Some(0)));
+    let bad = check("\n[raft]\nhartbeat = '1s'\n");
+    let text = format!("error: {name}:3: unknown key `hartbeat`; did you mean `heartbeat`?\n");
+    assert_eq!((stderr(&bad), bad.status.code()), (text, Some(78)));
+    let bad = check("listen = '0.0.0.0:1'\n");
+    assert!(stderr(&bad).starts_with(&format!("error: {name}: 0.0.0.0:1 can be reached")), "{}", stderr(&bad));
+    assert_eq!(lease(&["config", "check", "/nonexistent/x"]).status.code(), Some(78));
+    assert_eq!(lease(&["config", "check"]).status.code(), Some(0));
+}
+
+#[test]
+fn the_dump_tells_where_each_value_came_from_and_no_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let (client, server) = (folder.path().join("c.toml"), folder.path().join("s.toml"));
+    std::fs::write(&client, "addr = 'http://10.0.0.1:7117'\nnamespace = 'shop'\n").unwrap();
+    std::fs::write(&server, "connections = 7\n").unwrap();
+    let env = [("LEASE_CONFIG", client.to_str().unwrap()), ("LEASE_NAMESPACE", "env"), ("LEASE_TOKEN", "open sesame")];
+    let output = lease_with(
+        &env,
+        &["config", "dump", "--holder", "me", "-o", "json", "--config", server.to_str().unwrap(), "--data", "/d"],
+    );
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(!text.contains("sesame"), "{text}");
+    let found: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let of = |part: &str, key: &str| {
+        let rows = found[part].as_array().unwrap();
+        let row = rows.iter().find(|row| row["key"] == key).unwrap();
+        format!("{} <- {}", row["value"].as_str().unwrap(), row["from"].as_str().unwrap())
+    };
+    assert_eq!(of("client", "addr"), format!("http://10.0.0.1:7117 <- file {}", client.display()));
+    assert_eq!(of("client", "namespace"), "env <- environment LEASE_NAMESPACE");
+    assert_eq!(of("client", "holder"), "me <- flag --holder");
+    assert!(of("client", "token").ends_with("<- environment LEASE_TOKEN"));
+    assert_eq!(of("server", "data"), "/d <- flag --data");
+    assert_eq!(of("server", "connections"), format!("7 <- file {}", server.display()));
+    assert_eq!(of("server", "listen"), "127.0.0.1:7117 <- default");
+    let human = String::from_utf8(lease(&["config", "dump"]).stdout).unwrap();
+    assert!(human.starts_with("CLIENT") && human.contains("\n\nSERVER"), "{human}");
+}
+
+#[test]
+fn a_misspelt_key_of_the_clients_file_ends_every_command_with_78() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.toml");
+    std::fs::write(&path, "adr = 'http://10.0.0.1:7117'\n").unwrap();
+    let output = lease_with(&[("LEASE_CONFIG", path.to_str().unwrap())], &["ls"]);
+    assert_eq!(output.status.code(), Some(78));
+    assert!(stderr(&output).contains("c.toml:1: unknown key `adr`; did you mean `addr`?"), "{}", stderr(&output));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The commands, one file per group.
 
 pub(crate) mod acquire;
+pub(crate) mod config;
 pub(crate) mod entry;
 pub(crate) mod hold;
 pub(crate) mod leases;
@@ -9,7 +10,7 @@ pub(crate) mod resources;
 pub(crate) mod serve;
 pub(crate) mod watch;
 
-use crate::args::{ClientCommand, LocalCommand};
+use crate::args::{ClientCommand, Globals, LocalCommand};
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -30,8 +31,9 @@ pub(crate) async fn run(command: ClientCommand, context: Context) -> Result<(), 
 }
 
 /// Carries out a command that needs no server.
-pub(crate) fn run_local(command: LocalCommand) -> Result<(), Failure> {
+pub(crate) fn run_local(command: LocalCommand, globals: &Globals) -> Result<(), Failure> {
     match command {
+        LocalCommand::Config(command) => config::run(command, globals),
         LocalCommand::Completions(args) => manual::completions(&args),
         LocalCommand::Manual(args) => manual::manual(&args),
     }
