@@ -12,6 +12,7 @@ mod output;
 mod render;
 mod settings;
 mod signals;
+mod waiting;
 
 use std::process::ExitCode;
 
