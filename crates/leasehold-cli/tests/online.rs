@@ -261,6 +261,29 @@ fn watch_goes_on_over_a_lost_connection_and_ends_when_compacted() {
 }
 
 #[test]
+fn watch_runs_a_command_for_each_event_in_order() {
+    let change = golden("watch.json").to_string();
+    let script = || vec![Reaction::Stream(format!("data: {change}\n\n")), refusal(Code::Compacted)];
+    let fake = Fake::start(script());
+    let echo = "read json; echo $LEASE_REVISION $LEASE_EVENT $LEASE_RESOURCE$LEASE_KEY $LEASE_FENCING_TOKEN; \
+                echo \"$json\" | cut -c1-40; test $LEASE_EVENT != queued";
+    let output = command(&fake, &["watch", "--since", "7", "--exec", echo]).env("LEASE_KEY", "old").output().unwrap();
+    let text = stdout(&output);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines.len(), lines[0], lines[4]), (20, "41 lease_granted", "41 claim_granted nightly 41"));
+    assert_eq!(lines[5], r#"{"revision":41,"at":"2026-11-03T19:02:11"#);
+    assert!(lines.contains(&"41 handover_asked nightly") && lines.contains(&"41 entry_put config/mode"), "{text}");
+    let told = "lease: revision 41, nightly: the command ended with exit code 1; the watch goes on\n";
+    assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(66), "it ended because the rest was compacted");
+
+    let fake = Fake::start(script());
+    let output = lease(&fake, &["watch", "--since", "7", "--exec", "exit 9", "--exec-strict"]);
+    assert_eq!(output.status.code(), Some(9));
+    assert!(stderr(&output).starts_with("error: revision 41, lease ~1a2b3c4d5e: "), "{}", stderr(&output));
+}
+
+#[test]
 fn entries_are_put_and_read_as_bytes() {
     let put = || answer(200, json!({"revision": 41, "version": 1}));
     let entry = json!({"key": "k", "value_base64": "/wA=", "version": 1, "created": 41, "modified": 41});

@@ -6,6 +6,7 @@ pub(crate) mod entry;
 pub(crate) mod hold;
 pub(crate) mod leases;
 pub(crate) mod manual;
+pub(crate) mod reaction;
 pub(crate) mod resources;
 pub(crate) mod serve;
 pub(crate) mod watch;
