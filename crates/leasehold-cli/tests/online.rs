@@ -233,6 +233,18 @@ fn ls_waiting_reads_the_queues() {
     let text = stdout(&lease(&fake, &["ls", "--waiting"]));
     assert_eq!(text.lines().count(), 3, "{text}");
     assert_eq!(fake.seen()[1].line, "GET /v1/ns/default/resources/nightly/queue");
+
+    let fake = Fake::start(vec![answer(200, golden("ls.json")), answer(200, golden("ls_waiting.json"))]);
+    let output = command(&fake, &["ls", "--waiting", "--mine"]).env("LEASE_HOLDER", "dora@box4/22").output().unwrap();
+    assert_eq!(stdout(&output).lines().count(), 2, "{}", stdout(&output));
+    assert_eq!(stderr(&output), "lease: 1 more wait for nightly; the first ones are shown\n");
+
+    let fake = Fake::start(vec![answer(200, golden("ls.json")), refusal(Code::NotFound)]);
+    let output = lease(&fake, &["ls", "--waiting", "-o", "json"]);
+    assert_eq!(
+        (stdout(&output).replace([' ', '\n'], "").as_str(), output.status.code()),
+        (r#"{"waiting":[]}"#, Some(0))
+    );
 }
 
 #[test]

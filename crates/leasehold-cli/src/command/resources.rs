@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use leasehold_api::{Resource, ResourceState, SpanText, Timestamp};
+use leasehold_api::{Code, Resource, ResourceState, SpanText, Timestamp};
 use leasehold_client::http::HttpClient;
 use leasehold_core::{Remaining, WallTime};
 use serde::Serialize;
@@ -123,7 +123,15 @@ fn asked_for(mut resource: Resource, args: &Ls, settings: &Settings) -> Option<R
 async fn waiters(resources: Vec<Resource>, client: &HttpClient) -> Result<Vec<Waiting>, Failure> {
     let mut rows = Vec::new();
     for resource in resources.into_iter().filter(|resource| resource.queue.length > 0) {
-        let queue = client.queue(&resource.name).await?;
+        let queue = match client.queue(&resource.name).await {
+            // Nobody waits for what is forgotten by now.
+            Err(error) if error.code() == Some(Code::NotFound) => continue,
+            queue => queue?,
+        };
+        let more = queue.length.saturating_sub(u32::try_from(queue.waiters.len()).unwrap_or(u32::MAX));
+        if more > 0 {
+            output::message(format!("lease: {more} more wait for {}; the first ones are shown", plain(&resource.name)));
+        }
         rows.extend(queue.waiters.into_iter().map(|waiter| Waiting { resource: resource.name.clone(), waiter }));
     }
     Ok(rows)

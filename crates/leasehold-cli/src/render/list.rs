@@ -50,7 +50,8 @@ pub(crate) fn resources(resources: &[Resource]) -> String {
 
 /// Who waits for what.
 pub(crate) fn waiting(waiting: &[Waiting]) -> String {
-    let mut table = Table::new(["RESOURCE", "PLACE", "HOLDER", "MODE", "PRIORITY", "WAITS", "GIVES UP IN", "REASON"]);
+    let heading = ["RESOURCE", "PLACE", "HOLDER", "MODE", "PRIORITY", "WAITS", "ABOUT", "GIVES UP IN", "REASON"];
+    let mut table = Table::new(heading);
     for Waiting { resource, waiter } in waiting {
         table.row([
             plain(resource),
@@ -59,6 +60,7 @@ pub(crate) fn waiting(waiting: &[Waiting]) -> String {
             mode(waiter.mode).to_owned(),
             waiter.priority.to_string(),
             clock(waiter.waited),
+            waiter.estimate.map_or_else(|| "-".to_owned(), short),
             waiter.patience.map_or_else(|| "never".to_owned(), short),
             excerpt(waiter.reason.as_deref().unwrap_or_default()),
         ]);
