@@ -5,7 +5,7 @@ use leasehold_api::Id;
 use leasehold_client::Endpoints;
 use leasehold_core::{Holder, Namespace, ResourceName};
 
-use crate::command::{acquire, config, entry, manual, resources, serve, watch};
+use crate::command::{acquire, config, entry, lab, manual, resources, serve, watch};
 use crate::output::Output;
 
 /// Lends resources for a limited time: locks, elections, reservations.
@@ -79,6 +79,8 @@ pub(crate) enum ClientCommand {
 pub(crate) enum LocalCommand {
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    #[command(subcommand)]
+    Lab(lab::Lab),
     Completions(manual::Completions),
     #[command(name = "man")]
     Manual(manual::Manual),

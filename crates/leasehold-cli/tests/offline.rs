@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-const COMMANDS: [&[&str]; 20] = [
+const COMMANDS: [&[&str]; 22] = [
     &["serve"],
     &["acquire"],
     &["renew"],
@@ -42,6 +42,8 @@ const COMMANDS: [&[&str]; 20] = [
     &["config"],
     &["config", "check"],
     &["config", "dump"],
+    &["lab"],
+    &["lab", "fencing"],
 ];
 
 #[test]
@@ -205,6 +207,40 @@ fn a_misspelt_key_of_the_clients_file_ends_every_command_with_78() {
     let output = lease_with(&[("LEASE_CONFIG", path.to_str().unwrap())], &["ls"]);
     assert_eq!(output.status.code(), Some(78));
     assert!(stderr(&output).contains("c.toml:1: unknown key `adr`; did you mean `addr`?"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_lab_shows_a_sleeper_refused_by_its_token_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let env = [("TMPDIR", folder.path().to_str().unwrap())];
+    let output = lease_with(&env, &["lab", "fencing", "--fast", "-o", "json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let steps = found["steps"].as_array().unwrap();
+    let told: Vec<String> = steps
+        .iter()
+        .map(|step| format!("{} {}", step["who"].as_str().unwrap(), step["what"].as_str().unwrap()))
+        .collect();
+    let story = [
+        "A acquired",
+        "A read",
+        "A renewed",
+        "A paused",
+        "B waits",
+        "A expired",
+        "B acquired",
+        "B wrote",
+        "A wrote",
+        "A stale",
+    ];
+    assert_eq!(told, story);
+    let token = |index: usize| steps[index]["token"].as_u64().unwrap();
+    assert!(token(6) > token(0), "{found}");
+    let (b, a) = (&steps[7], &steps[8]);
+    assert_eq!((&b["with_fencing"]["accepted"], &b["with_fencing"]["balance"]), (&true.into(), &250.into()));
+    assert_eq!((&a["with_fencing"]["accepted"], &a["with_fencing"]["balance"]), (&false.into(), &250.into()));
+    assert_eq!((&a["without_fencing"]["accepted"], &a["without_fencing"]["balance"]), (&true.into(), &110.into()));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 pub use config::{Config, ConfigError, Flags};
 pub use file::read_file;
-pub use server::{Running, StartError};
+pub use server::{Running, StartError, start};
 pub use setting::{Setting, Source};
 
 /// The exit code for a configuration that cannot be used.

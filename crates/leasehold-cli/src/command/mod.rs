@@ -4,6 +4,7 @@ pub(crate) mod acquire;
 pub(crate) mod config;
 pub(crate) mod entry;
 pub(crate) mod hold;
+pub(crate) mod lab;
 pub(crate) mod leases;
 pub(crate) mod manual;
 pub(crate) mod reaction;
@@ -35,6 +36,7 @@ pub(crate) async fn run(command: ClientCommand, context: Context) -> Result<(), 
 pub(crate) fn run_local(command: LocalCommand, globals: &Globals) -> Result<(), Failure> {
     match command {
         LocalCommand::Config(command) => config::run(command, globals),
+        LocalCommand::Lab(lab) => lab::run(lab, globals),
         LocalCommand::Completions(args) => manual::completions(&args),
         LocalCommand::Manual(args) => manual::manual(&args),
     }
