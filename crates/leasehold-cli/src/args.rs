@@ -5,7 +5,7 @@ use leasehold_api::Id;
 use leasehold_client::Endpoints;
 use leasehold_core::{Holder, Namespace, ResourceName};
 
-use crate::command::{acquire, config, entry, lab, manual, resources, serve, watch};
+use crate::command::{acquire, config, entry, lab, manual, resources, serve, top, watch};
 use crate::output::Output;
 
 /// Lends resources for a limited time: locks, elections, reservations.
@@ -70,6 +70,7 @@ pub(crate) enum ClientCommand {
     History(resources::History),
     Check(resources::Check),
     Watch(watch::Watch),
+    Top(top::Top),
     #[command(subcommand)]
     Entry(entry::Entry),
 }

@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-const COMMANDS: [&[&str]; 22] = [
+const COMMANDS: [&[&str]; 23] = [
     &["serve"],
     &["acquire"],
     &["renew"],
@@ -32,6 +32,7 @@ const COMMANDS: [&[&str]; 22] = [
     &["history"],
     &["check"],
     &["watch"],
+    &["top"],
     &["entry"],
     &["entry", "put"],
     &["entry", "get"],
@@ -88,7 +89,7 @@ fn nobody_there_ends_with_69_and_says_what_to_do() {
     let text =
         format!("error: cannot reach {addr}: connection refused\n  start one with `lease serve`, or set LEASE_ADDR\n");
     let id = "0000000000000007";
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 13] = [
         &["ls"],
         &["describe", "a"],
         &["history", "a"],
@@ -99,6 +100,7 @@ fn nobody_there_ends_with_69_and_says_what_to_do() {
         &["release", id],
         &["acquire", "a"],
         &["watch"],
+        &["top", "--once"],
         &["entry", "get", "a"],
         &["entry", "put", "a", "b"],
     ];

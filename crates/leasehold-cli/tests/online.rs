@@ -296,6 +296,21 @@ fn watch_runs_a_command_for_each_event_in_order() {
 }
 
 #[test]
+fn top_prints_one_picture_for_scripts_and_refuses_to_draw_into_a_pipe() {
+    let fake = Fake::start(vec![answer(200, golden("ls.json")), answer(200, golden("ls_waiting.json"))]);
+    let text = stdout(&lease(&fake, &["top", "--once", "--width", "80"]));
+    let rest = text.split_once('\n').unwrap().1;
+    let expected = std::fs::read_to_string("tests/golden/top_once.txt").unwrap();
+    assert_eq!(rest, expected.split_once('\n').unwrap().1);
+    assert!(text.starts_with(" lease top   http://127.0.0.1:") && text.contains("4 held, 2 waiting"), "{text}");
+    assert_eq!(fake.seen()[0].line, "GET /v1/ns/default/resources?limit=1000");
+    let output = lease(&fake, &["top"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("lease top --once"), "{}", stderr(&output));
+    assert_eq!(lease(&fake, &["top", "--once", "-o", "json"]).status.code(), Some(2));
+}
+
+#[test]
 fn entries_are_put_and_read_as_bytes() {
     let put = || answer(200, json!({"revision": 41, "version": 1}));
     let entry = json!({"key": "k", "value_base64": "/wA=", "version": 1, "created": 41, "modified": 41});

@@ -10,6 +10,7 @@ pub(crate) mod manual;
 pub(crate) mod reaction;
 pub(crate) mod resources;
 pub(crate) mod serve;
+pub(crate) mod top;
 pub(crate) mod watch;
 
 use crate::args::{ClientCommand, Globals, LocalCommand};
@@ -28,6 +29,7 @@ pub(crate) async fn run(command: ClientCommand, context: Context) -> Result<(), 
         ClientCommand::History(args) => resources::history(args, &context).await,
         ClientCommand::Check(args) => resources::check(args, &context).await,
         ClientCommand::Watch(args) => watch::run(args, &context).await,
+        ClientCommand::Top(args) => top::run(args, &context).await,
         ClientCommand::Entry(args) => entry::run(args, &context).await,
     }
 }

@@ -60,7 +60,7 @@ pub(crate) fn waiting(waiting: &[Waiting]) -> String {
             mode(waiter.mode).to_owned(),
             waiter.priority.to_string(),
             clock(waiter.waited),
-            waiter.estimate.map_or_else(|| "-".to_owned(), short),
+            waiter.estimate.filter(|estimate| estimate.0.0 > 0).map_or_else(|| "-".to_owned(), short),
             waiter.patience.map_or_else(|| "never".to_owned(), short),
             excerpt(waiter.reason.as_deref().unwrap_or_default()),
         ]);
