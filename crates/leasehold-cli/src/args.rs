@@ -5,7 +5,7 @@ use leasehold_api::Id;
 use leasehold_client::Endpoints;
 use leasehold_core::{Holder, Namespace, ResourceName};
 
-use crate::command::{acquire, config, entry, lab, manual, resources, serve, top, watch};
+use crate::command::{acquire, config, entry, lab, manual, operator, resources, serve, top, watch};
 use crate::output::Output;
 
 /// Lends resources for a limited time: locks, elections, reservations.
@@ -69,6 +69,8 @@ pub(crate) enum ClientCommand {
     Describe(resources::Describe),
     History(resources::History),
     Check(resources::Check),
+    Revoke(operator::Revoke),
+    RequestHandover(operator::RequestHandover),
     Watch(watch::Watch),
     Top(top::Top),
     #[command(subcommand)]

@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-const COMMANDS: [&[&str]; 23] = [
+const COMMANDS: [&[&str]; 25] = [
     &["serve"],
     &["acquire"],
     &["renew"],
@@ -31,6 +31,8 @@ const COMMANDS: [&[&str]; 23] = [
     &["describe"],
     &["history"],
     &["check"],
+    &["revoke"],
+    &["request-handover"],
     &["watch"],
     &["top"],
     &["entry"],
@@ -89,7 +91,7 @@ fn nobody_there_ends_with_69_and_says_what_to_do() {
     let text =
         format!("error: cannot reach {addr}: connection refused\n  start one with `lease serve`, or set LEASE_ADDR\n");
     let id = "0000000000000007";
-    let commands: [&[&str]; 13] = [
+    let commands: [&[&str]; 15] = [
         &["ls"],
         &["describe", "a"],
         &["history", "a"],
@@ -99,6 +101,8 @@ fn nobody_there_ends_with_69_and_says_what_to_do() {
         &["renew", id, id],
         &["release", id],
         &["acquire", "a"],
+        &["revoke", "a", "--reason", "why"],
+        &["request-handover", "a"],
         &["watch"],
         &["top", "--once"],
         &["entry", "get", "a"],

@@ -109,7 +109,7 @@ fn not_acquired_names_the_holder_and_ends_with_75_or_as_asked() {
     let fake = Fake::start(vec![held(), held()]);
     let output = lease(&fake, &["acquire", "nightly", "--wait", "5s"]);
     let text = "lease: not acquired: nightly is held by bob@box2/990 (token 5, for 00:41, ends in 9s unless renewed)\n  \
-                you were 1st in the queue; try  --wait 5m  or see  lease describe nightly\n";
+                you were 1st in the queue; try  --wait 5m  or  lease request-handover nightly\n";
     assert_eq!((stderr(&output).as_str(), output.status.code()), (text, Some(75)));
     assert_eq!(lease(&fake, &["acquire", "nightly", "--wait", "0", "-E", "9"]).status.code(), Some(9));
     assert_eq!(fake.seen()[1].line, "POST /v1/ns/default/leases");
@@ -252,13 +252,81 @@ fn history_is_a_table_or_the_documents_of_the_api() {
     let past = || answer(200, golden("history.json"));
     let fake = Fake::start(vec![past(), past(), past(), refusal(Code::NotFound)]);
     let text = stdout(&lease(&fake, &["history", "orders/7"]));
-    assert!(text.starts_with("WHEN ") && text.contains("revoked  1      eve@box9/3"), "{text}");
+    assert!(text.starts_with("WHEN ") && text.contains("revoked         1      eve@box9/3"), "{text}");
     let lines = stdout(&lease(&fake, &["history", "orders/7", "-o", "jsonl"]));
     let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
-    assert_eq!((lines.lines().count(), &first["token"]), (3, &json!(5)));
+    assert_eq!((lines.lines().count(), &first["token"]), (4, &json!(5)));
     assert_eq!(stdout(&lease(&fake, &["history", "orders/7", "-o", "name"])).lines().last(), Some("eve@box9/3"));
     assert_eq!(lease(&fake, &["history", "orders/7"]).status.code(), Some(66));
     assert_eq!(fake.seen()[0].line, "GET /v1/ns/default/resources/orders%2F7/history");
+}
+
+/// A resource with so many holders, the first of them with the lease ~1a2b3c4d50.
+fn held_by(count: usize) -> Reaction {
+    let mut resource = golden("describe_held.json")["resource"].clone();
+    let holder = resource["holders"][0].clone();
+    resource["holders"] = (0..count)
+        .map(|index| {
+            let mut holder = holder.clone();
+            holder["lease"] = json!(format!("~1a2b3c4d5{index}"));
+            holder
+        })
+        .collect();
+    resource["holder_count"] = json!(count);
+    answer(200, resource)
+}
+
+#[test]
+fn revoke_takes_the_holder_by_its_digest_and_says_how_long_it_may_act() {
+    let fake = Fake::start(vec![held_by(1), Reaction::Header("lease-may-act", "8100ms")]);
+    let output = lease(&fake, &["revoke", "nightly", "--reason", "stuck"]);
+    let text = "revoked nightly  token=5  holder=bob@box2/990\n  \
+                its holder may still act for 8.1s; it rests until then\n";
+    assert_eq!((stdout(&output).as_str(), output.status.code()), (text, Some(0)), "{}", stderr(&output));
+    assert_eq!(fake.seen()[1].line, "POST /v1/ns/default/leases/~1a2b3c4d50/revoke");
+    assert_eq!(fake.seen()[1].json(), json!({"reason": "stuck", "now": false, "resource": "nightly"}));
+}
+
+#[test]
+fn revoke_of_several_holders_must_say_which() {
+    let fake = Fake::start(vec![held_by(2)]);
+    let output = lease(&fake, &["revoke", "nightly", "--reason", "stuck"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(text.starts_with("error: nightly has 2 holders; say which one, or --all\n"), "{text}");
+    assert!(text.contains("  --lease ~1a2b3c4d51  bob@box2/990  token 5\n"), "{text}");
+
+    let took = || Reaction::Header("lease-may-act", "1s");
+    let fake = Fake::start(vec![held_by(2), took(), held_by(2), took(), took()]);
+    let args = ["revoke", "nightly", "--reason", "stuck", "--now", "-o", "jsonl"];
+    let output = lease(&fake, &[&args[..], &["--lease", "1a2b3c4d51"]].concat());
+    let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((&found["may_act"], &found["now"], &found["token"]), (&json!("1s"), &json!(true), &json!(5)));
+    let output = lease(&fake, &[&args[..], &["--all"]].concat());
+    assert_eq!(stdout(&output).lines().count(), 2, "{}", stderr(&output));
+}
+
+#[test]
+fn revoke_tells_what_it_took_before_it_was_refused() {
+    let fake = Fake::start(vec![held_by(2), Reaction::Header("lease-may-act", "1s"), refusal(Code::Denied)]);
+    let output = lease(&fake, &["revoke", "nightly", "--reason", "stuck", "--all", "-o", "name"]);
+    assert_eq!((stdout(&output).as_str(), output.status.code()), ("~1a2b3c4d50\n", Some(77)));
+    let fake = Fake::start(vec![held_by(0)]);
+    let output = lease(&fake, &["revoke", "nightly", "--reason", "stuck"]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(66), ""));
+    assert!(stderr(&output).starts_with("error: nobody holds nightly\n"), "{}", stderr(&output));
+}
+
+#[test]
+fn request_handover_asks_in_the_holders_name() {
+    let fake = Fake::start(vec![answer(202, json!({"holders": 1})), held_by(1), answer(202, json!({"holders": 2}))]);
+    let output = lease(&fake, &["request-handover", "nightly", "--reason", "deploy"]);
+    let text = "asked the holder of nightly: bob@box2/990\n  see what comes of it with  lease watch nightly\n";
+    assert_eq!((stdout(&output).as_str(), output.status.code()), (text, Some(0)), "{}", stderr(&output));
+    assert_eq!(fake.seen()[0].line, "POST /v1/ns/default/resources/nightly/handover");
+    assert_eq!(fake.seen()[0].json(), json!({"by": "ann", "reason": "deploy"}));
+    let output = lease(&fake, &["request-handover", "nightly", "-o", "jsonl"]);
+    assert_eq!(stdout(&output), "{\"holders\":2}\n");
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub(crate) mod hold;
 pub(crate) mod lab;
 pub(crate) mod leases;
 pub(crate) mod manual;
+pub(crate) mod operator;
 pub(crate) mod reaction;
 pub(crate) mod resources;
 pub(crate) mod serve;
@@ -28,6 +29,8 @@ pub(crate) async fn run(command: ClientCommand, context: Context) -> Result<(), 
         ClientCommand::Describe(args) => resources::describe(args, &context).await,
         ClientCommand::History(args) => resources::history(args, &context).await,
         ClientCommand::Check(args) => resources::check(args, &context).await,
+        ClientCommand::Revoke(args) => operator::revoke(args, &context).await,
+        ClientCommand::RequestHandover(args) => operator::request_handover(args, &context).await,
         ClientCommand::Watch(args) => watch::run(args, &context).await,
         ClientCommand::Top(args) => top::run(args, &context).await,
         ClientCommand::Entry(args) => entry::run(args, &context).await,

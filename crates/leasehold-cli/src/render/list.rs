@@ -80,10 +80,17 @@ pub(crate) fn history(history: &[PastInfo], now: Timestamp) -> String {
             plain(&past.holder),
             past.waited.map_or_else(dash, short),
             past.held_for.map_or_else(dash, short),
-            excerpt(past.reason.as_deref().unwrap_or_default()),
+            why(past),
         ]);
     }
     table.lines().join("\n")
+}
+
+/// Who asked, and why it was done.
+fn why(past: &PastInfo) -> String {
+    let by = past.by.as_deref().map(|by| format!("by {}", plain(by)));
+    let reason = past.reason.as_deref().map(excerpt);
+    by.into_iter().chain(reason).collect::<Vec<_>>().join(": ")
 }
 
 /// Keys and values.
