@@ -29,8 +29,8 @@ pub(crate) enum ConfigCommand {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  lease config check /etc/leasehold.toml    what `lease serve --config` would say
-  lease config check                        the client's own settings: file and environment
+  lease config check /etc/leasehold.toml    as `lease serve --config` would
+  lease config check                        the client's file and environment
 
 Nothing is started or changed. Keys that are not known are errors, told with their line and what was probably \
 meant.")]
@@ -44,7 +44,7 @@ pub(crate) struct Check {
 #[command(after_help = "\
 Examples:
   lease config dump
-  lease config dump --config /etc/leasehold.toml    also what that file says
+  lease config dump --config /etc/leasehold.toml    with what that file says
   lease config dump -o json | jq '.client[]'
 
 A flag goes before the environment, that before a file, that before the default. The flags above are those of \

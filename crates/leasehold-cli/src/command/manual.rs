@@ -14,9 +14,9 @@ use crate::output;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  source <(lease completions bash)                                for this shell
+  source <(lease completions bash)           for this shell
   lease completions bash > ~/.local/share/bash-completion/completions/lease
-  lease completions zsh > ~/.zfunc/_lease                         for a folder in fpath
+  lease completions zsh > ~/.zfunc/_lease    a folder that is in fpath
   lease completions fish > ~/.config/fish/completions/lease.fish")]
 pub(crate) struct Completions {
     /// Which shell
@@ -30,7 +30,7 @@ pub(crate) struct Completions {
 Examples:
   lease man | man -l -                       the page of `lease`
   lease man entry put | man -l -             the page of one command
-  lease man --dir ~/.local/share/man/man1    every page, so that `man lease-acquire` works")]
+  lease man --dir ~/.local/share/man/man1    every page, for `man lease-acquire`")]
 pub(crate) struct Manual {
     /// The command whose page to print; that of `lease` if none is given
     #[arg(value_name = "COMMAND", conflicts_with = "dir")]

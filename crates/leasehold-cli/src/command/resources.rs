@@ -68,11 +68,14 @@ pub(crate) struct History {
     resource: String,
 }
 
-/// Check that a token is the current one; a stale one is exit code 73.
+/// Check that a token is the current one.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
-  lease check orders/7 12 && ./write")]
+  lease check orders/7 12 && ./write
+
+A stale token is exit code 73. What is written to should look at tokens itself: between a check and a write the \
+lease may end.")]
 pub(crate) struct Check {
     /// The resource, like orders/7
     #[arg(value_name = "RES", value_parser = resource)]

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::signals::Signals;
 
-/// See with your own eyes how leases behave; no server is needed.
+/// See how leases behave; no server is needed.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Example:
@@ -24,7 +24,7 @@ pub(crate) enum Lab {
     Fencing(Fencing),
 }
 
-/// Why tokens matter: a holder sleeps through the end of its lease and then writes.
+/// See why tokens matter: a holder that slept writes too late.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

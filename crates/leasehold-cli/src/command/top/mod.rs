@@ -29,7 +29,7 @@ use crate::signals::Signals;
 const ONCE_WIDTH: u16 = 100;
 const ONCE_HEIGHT_MAX: u16 = 400;
 
-/// Watch leases, queues and events on a screen that keeps itself up to date.
+/// Watch leases, queues and events on a live screen.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
