@@ -5,20 +5,23 @@ use leasehold_api::Id;
 use leasehold_client::Endpoints;
 use leasehold_core::{Holder, Namespace, ResourceName};
 
-use crate::command::{acquire, entry, resources, serve, watch};
+use crate::command::{acquire, config, entry, lab, manual, operator, resources, serve, top, watch};
 use crate::output::Output;
 
 /// Lends resources for a limited time: locks, elections, reservations.
 ///
-/// `lease serve` is the server; every other command talks to one.
+/// `lease serve` is the server; most other commands talk to one.
 #[derive(Debug, Parser)]
 #[command(name = "lease", version, propagate_version = true, arg_required_else_help = true)]
+#[command(max_term_width = 80)]
 #[command(after_help = "\
 Examples:
-  lease serve                          start a server here
-  lease acquire orders/7 --hold        hold a resource until Ctrl-C
-  lease ls                             see who holds what
-  lease describe orders/7              see why one is not free
+  lease serve                      start a server here
+  lease acquire orders/7 --hold    hold a resource until Ctrl-C
+  lease ls                         see who holds what
+  lease describe orders/7          see why one is not free
+  lease top                        watch it all
+  lease lab fencing                see why tokens matter
 
 Exit codes: 0 done, 2 usage, 66 not found, 69 unreachable, 73 conflict or stale token, 75 not acquired, \
 77 not permitted, 78 bad configuration, 79 lease lost")]
@@ -29,7 +32,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Flags that every command takes. A flag goes before the environment.
+/// Flags that every command takes. A flag goes before the environment, and that before the configuration file.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Globals {
@@ -54,6 +57,8 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     #[command(flatten)]
     Client(ClientCommand),
+    #[command(flatten)]
+    Local(LocalCommand),
 }
 
 /// What a server can be asked to do.
@@ -65,10 +70,26 @@ pub(crate) enum ClientCommand {
     Show(Show),
     Ls(resources::Ls),
     Describe(resources::Describe),
+    History(resources::History),
     Check(resources::Check),
+    Revoke(operator::Revoke),
+    RequestHandover(operator::RequestHandover),
     Watch(watch::Watch),
+    Top(top::Top),
     #[command(subcommand)]
     Entry(entry::Entry),
+}
+
+/// What needs no server.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LocalCommand {
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    #[command(subcommand)]
+    Lab(lab::Lab),
+    Completions(manual::Completions),
+    #[command(name = "man")]
+    Manual(manual::Manual),
 }
 
 /// Extend leases.
@@ -137,13 +158,53 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// Calls `look` with each command and its name, like `lease-entry-put`.
+    fn sweep(look: &mut impl FnMut(&str, &mut clap::Command)) {
+        fn go(name: &str, command: &mut clap::Command, look: &mut impl FnMut(&str, &mut clap::Command)) {
+            look(name, command);
+            for part in command.get_subcommands_mut().filter(|part| part.get_name() != "help") {
+                let name = format!("{name}-{}", part.get_name());
+                go(&name, part, look);
+            }
+        }
+        let mut root = Cli::command().term_width(80);
+        root.build();
+        go("lease", &mut root, look);
+    }
+
     #[test]
     fn every_command_has_an_example() {
-        fn sweep(command: &clap::Command) {
+        sweep(&mut |name, command| {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains("Example"), "{}", command.get_name());
-            command.get_subcommands().for_each(sweep);
-        }
-        sweep(&Cli::command());
+            assert!(help.contains("Example"), "{name}");
+        });
+    }
+
+    /// `UPDATE_GOLDEN=1 cargo test` records the help anew; read it before it is committed.
+    #[test]
+    fn help_is_as_recorded_and_fits_80_columns() {
+        let is_recorded = std::env::var_os("UPDATE_GOLDEN").is_some();
+        sweep(&mut |name, command| {
+            let help = command.render_long_help().to_string().trim_end().to_owned() + "\n";
+            for line in help.lines() {
+                assert!(line.chars().count() <= 80, "{name}: {line}");
+            }
+            let path = format!("tests/golden/help/{name}.txt");
+            if is_recorded {
+                std::fs::write(&path, &help).unwrap();
+            }
+            assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), help, "{path}");
+        });
+    }
+
+    /// A line of an example that is wrapped cannot be copied.
+    #[test]
+    fn examples_fit_80_columns() {
+        sweep(&mut |name, command| {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines().filter(|line| line.starts_with("  ")) {
+                assert!(line.chars().count() <= 80, "{name}: {line}");
+            }
+        });
     }
 }

@@ -30,13 +30,7 @@ impl Context {
         name: impl FnOnce(&T) -> String,
         human: impl FnOnce(&T) -> String,
     ) -> Result<(), Failure> {
-        match self.settings.output {
-            Output::Human => output::lines(human(value))?,
-            Output::Json => output::json(value)?,
-            Output::Jsonl => output::json_line(value)?,
-            Output::Name => output::lines(name(value))?,
-        }
-        Ok(())
+        show(self.settings.output, value, name, human)
     }
 
     /// Shows a list in the way that was asked for; as one document it is named as in the HTTP API.
@@ -47,16 +41,43 @@ impl Context {
         name: impl Fn(&T) -> String,
         human: impl FnOnce(&[T]) -> String,
     ) -> Result<(), Failure> {
-        match self.settings.output {
-            Output::Human => output::lines(human(items))?,
-            Output::Json => output::json(&serde_json::json!({ title: items }))?,
-            Output::Jsonl => items.iter().try_for_each(output::json_line)?,
-            Output::Name => {
-                output::lines(items.iter().map(name).fold(String::new(), |text, name| text + &name + "\n"))?;
-            }
-        }
-        Ok(())
+        show_list(self.settings.output, title, items, name, human)
     }
+}
+
+/// Shows one thing as `output` says.
+pub(crate) fn show<T: Serialize>(
+    output: Output,
+    value: &T,
+    name: impl FnOnce(&T) -> String,
+    human: impl FnOnce(&T) -> String,
+) -> Result<(), Failure> {
+    match output {
+        Output::Human => output::lines(human(value))?,
+        Output::Json => output::json(value)?,
+        Output::Jsonl => output::json_line(value)?,
+        Output::Name => output::lines(name(value))?,
+    }
+    Ok(())
+}
+
+/// Shows a list as `output` says.
+pub(crate) fn show_list<T: Serialize>(
+    output: Output,
+    title: &str,
+    items: &[T],
+    name: impl Fn(&T) -> String,
+    human: impl FnOnce(&[T]) -> String,
+) -> Result<(), Failure> {
+    match output {
+        Output::Human => output::lines(human(items))?,
+        Output::Json => output::json(&serde_json::json!({ title: items }))?,
+        Output::Jsonl => items.iter().try_for_each(output::json_line)?,
+        Output::Name => {
+            output::lines(items.iter().map(name).fold(String::new(), |text, name| text + &name + "\n"))?;
+        }
+    }
+    Ok(())
 }
 
 /// All parts of a list.

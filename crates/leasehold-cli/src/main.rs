@@ -5,12 +5,14 @@
 
 mod args;
 mod command;
+mod config_file;
 mod context;
 mod failure;
 mod output;
 mod render;
 mod settings;
 mod signals;
+mod waiting;
 
 use std::process::ExitCode;
 
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         Command::Client(command) => {
             Context::new(&cli.globals).and_then(|context| block_on(command::run(command, context)))
         }
+        Command::Local(command) => command::run_local(command, &cli.globals),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -51,14 +51,6 @@ pub(crate) fn message(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Shows a message in place of the one before, on a terminal; a longer one than fits could not be replaced.
-pub(crate) fn passing_message(text: impl Display) {
-    let mut stderr = io::stderr().lock();
-    let width = rustix::termios::tcgetwinsize(&stderr).map_or(80, |size| usize::from(size.ws_col)).max(20);
-    let text: String = text.to_string().chars().take(width - 1).collect();
-    let _ = write!(stderr, "\r\x1b[K{text}").and_then(|()| stderr.flush());
-}
-
 /// Whether a person reads the messages.
 pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()

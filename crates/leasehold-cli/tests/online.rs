@@ -109,7 +109,7 @@ fn not_acquired_names_the_holder_and_ends_with_75_or_as_asked() {
     let fake = Fake::start(vec![held(), held()]);
     let output = lease(&fake, &["acquire", "nightly", "--wait", "5s"]);
     let text = "lease: not acquired: nightly is held by bob@box2/990 (token 5, for 00:41, ends in 9s unless renewed)\n  \
-                you were 1st in the queue; try  --wait 5m  or see  lease describe nightly\n";
+                you were 1st in the queue; try  --wait 5m  or  lease request-handover nightly\n";
     assert_eq!((stderr(&output).as_str(), output.status.code()), (text, Some(75)));
     assert_eq!(lease(&fake, &["acquire", "nightly", "--wait", "0", "-E", "9"]).status.code(), Some(9));
     assert_eq!(fake.seen()[1].line, "POST /v1/ns/default/leases");
@@ -233,6 +233,100 @@ fn ls_waiting_reads_the_queues() {
     let text = stdout(&lease(&fake, &["ls", "--waiting"]));
     assert_eq!(text.lines().count(), 3, "{text}");
     assert_eq!(fake.seen()[1].line, "GET /v1/ns/default/resources/nightly/queue");
+
+    let fake = Fake::start(vec![answer(200, golden("ls.json")), answer(200, golden("ls_waiting.json"))]);
+    let output = command(&fake, &["ls", "--waiting", "--mine"]).env("LEASE_HOLDER", "dora@box4/22").output().unwrap();
+    assert_eq!(stdout(&output).lines().count(), 2, "{}", stdout(&output));
+    assert_eq!(stderr(&output), "lease: 1 more wait for nightly; the first ones are shown\n");
+
+    let fake = Fake::start(vec![answer(200, golden("ls.json")), refusal(Code::NotFound)]);
+    let output = lease(&fake, &["ls", "--waiting", "-o", "json"]);
+    assert_eq!(
+        (stdout(&output).replace([' ', '\n'], "").as_str(), output.status.code()),
+        (r#"{"waiting":[]}"#, Some(0))
+    );
+}
+
+#[test]
+fn history_is_a_table_or_the_documents_of_the_api() {
+    let past = || answer(200, golden("history.json"));
+    let fake = Fake::start(vec![past(), past(), past(), refusal(Code::NotFound)]);
+    let text = stdout(&lease(&fake, &["history", "orders/7"]));
+    assert!(text.starts_with("WHEN ") && text.contains("revoked         1      eve@box9/3"), "{text}");
+    let lines = stdout(&lease(&fake, &["history", "orders/7", "-o", "jsonl"]));
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!((lines.lines().count(), &first["token"]), (4, &json!(5)));
+    assert_eq!(stdout(&lease(&fake, &["history", "orders/7", "-o", "name"])).lines().last(), Some("eve@box9/3"));
+    assert_eq!(lease(&fake, &["history", "orders/7"]).status.code(), Some(66));
+    assert_eq!(fake.seen()[0].line, "GET /v1/ns/default/resources/orders%2F7/history");
+}
+
+/// A resource with so many holders, the first of them with the lease ~1a2b3c4d50.
+fn held_by(count: usize) -> Reaction {
+    let mut resource = golden("describe_held.json")["resource"].clone();
+    let holder = resource["holders"][0].clone();
+    resource["holders"] = (0..count)
+        .map(|index| {
+            let mut holder = holder.clone();
+            holder["lease"] = json!(format!("~1a2b3c4d5{index}"));
+            holder
+        })
+        .collect();
+    resource["holder_count"] = json!(count);
+    answer(200, resource)
+}
+
+#[test]
+fn revoke_takes_the_holder_by_its_digest_and_says_how_long_it_may_act() {
+    let fake = Fake::start(vec![held_by(1), Reaction::Header("lease-may-act", "8100ms")]);
+    let output = lease(&fake, &["revoke", "nightly", "--reason", "stuck"]);
+    let text = "revoked nightly  token=5  holder=bob@box2/990\n  \
+                its holder may still act for 8.1s; it rests until then\n";
+    assert_eq!((stdout(&output).as_str(), output.status.code()), (text, Some(0)), "{}", stderr(&output));
+    assert_eq!(fake.seen()[1].line, "POST /v1/ns/default/leases/~1a2b3c4d50/revoke");
+    assert_eq!(fake.seen()[1].json(), json!({"reason": "stuck", "now": false, "resource": "nightly"}));
+}
+
+#[test]
+fn revoke_of_several_holders_must_say_which() {
+    let fake = Fake::start(vec![held_by(2)]);
+    let output = lease(&fake, &["revoke", "nightly", "--reason", "stuck"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(text.starts_with("error: nightly has 2 holders; say which one, or --all\n"), "{text}");
+    assert!(text.contains("  --lease ~1a2b3c4d51  bob@box2/990  token 5\n"), "{text}");
+
+    let took = || Reaction::Header("lease-may-act", "1s");
+    let fake = Fake::start(vec![held_by(2), took(), held_by(2), took(), took()]);
+    let args = ["revoke", "nightly", "--reason", "stuck", "--now", "-o", "jsonl"];
+    let output = lease(&fake, &[&args[..], &["--lease", "1a2b3c4d51"]].concat());
+    let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((&found["may_act"], &found["now"], &found["token"]), (&json!("1s"), &json!(true), &json!(5)));
+    let output = lease(&fake, &[&args[..], &["--all"]].concat());
+    assert_eq!(stdout(&output).lines().count(), 2, "{}", stderr(&output));
+}
+
+#[test]
+fn revoke_tells_what_it_took_before_it_was_refused() {
+    let fake = Fake::start(vec![held_by(2), Reaction::Header("lease-may-act", "1s"), refusal(Code::Denied)]);
+    let output = lease(&fake, &["revoke", "nightly", "--reason", "stuck", "--all", "-o", "name"]);
+    assert_eq!((stdout(&output).as_str(), output.status.code()), ("~1a2b3c4d50\n", Some(77)));
+    let fake = Fake::start(vec![held_by(0)]);
+    let output = lease(&fake, &["revoke", "nightly", "--reason", "stuck"]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(66), ""));
+    assert!(stderr(&output).starts_with("error: nobody holds nightly\n"), "{}", stderr(&output));
+}
+
+#[test]
+fn request_handover_asks_in_the_holders_name() {
+    let fake = Fake::start(vec![answer(202, json!({"holders": 1})), held_by(1), answer(202, json!({"holders": 2}))]);
+    let output = lease(&fake, &["request-handover", "nightly", "--reason", "deploy"]);
+    let text = "asked the holder of nightly: bob@box2/990\n  see what comes of it with  lease watch nightly\n";
+    assert_eq!((stdout(&output).as_str(), output.status.code()), (text, Some(0)), "{}", stderr(&output));
+    assert_eq!(fake.seen()[0].line, "POST /v1/ns/default/resources/nightly/handover");
+    assert_eq!(fake.seen()[0].json(), json!({"by": "ann", "reason": "deploy"}));
+    let output = lease(&fake, &["request-handover", "nightly", "-o", "jsonl"]);
+    assert_eq!(stdout(&output), "{\"holders\":2}\n");
 }
 
 #[test]
@@ -244,6 +338,44 @@ fn watch_goes_on_over_a_lost_connection_and_ends_when_compacted() {
     assert_eq!(output.status.code(), Some(66));
     assert_eq!(fake.seen()[0].line, "GET /v1/ns/default/watch?prefix=night&since=7");
     assert_eq!(fake.seen()[1].header("last-event-id"), Some("41"));
+}
+
+#[test]
+fn watch_runs_a_command_for_each_event_in_order() {
+    let change = golden("watch.json").to_string();
+    let script = || vec![Reaction::Stream(format!("data: {change}\n\n")), refusal(Code::Compacted)];
+    let fake = Fake::start(script());
+    let echo = "read json; echo $LEASE_REVISION $LEASE_EVENT $LEASE_RESOURCE$LEASE_KEY $LEASE_FENCING_TOKEN; \
+                echo \"$json\" | cut -c1-40; test $LEASE_EVENT != queued";
+    let output = command(&fake, &["watch", "--since", "7", "--exec", echo]).env("LEASE_KEY", "old").output().unwrap();
+    let text = stdout(&output);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines.len(), lines[0], lines[4]), (20, "41 lease_granted", "41 claim_granted nightly 41"));
+    assert_eq!(lines[5], r#"{"revision":41,"at":"2026-11-03T19:02:11"#);
+    assert!(lines.contains(&"41 handover_asked nightly") && lines.contains(&"41 entry_put config/mode"), "{text}");
+    let told = "lease: revision 41, nightly: the command ended with exit code 1; the watch goes on\n";
+    assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(66), "it ended because the rest was compacted");
+
+    let fake = Fake::start(script());
+    let output = lease(&fake, &["watch", "--since", "7", "--exec", "exit 9", "--exec-strict"]);
+    assert_eq!(output.status.code(), Some(9));
+    assert!(stderr(&output).starts_with("error: revision 41, lease ~1a2b3c4d5e: "), "{}", stderr(&output));
+}
+
+#[test]
+fn top_prints_one_picture_for_scripts_and_refuses_to_draw_into_a_pipe() {
+    let fake = Fake::start(vec![answer(200, golden("ls.json")), answer(200, golden("ls_waiting.json"))]);
+    let text = stdout(&lease(&fake, &["top", "--once", "--width", "80"]));
+    let rest = text.split_once('\n').unwrap().1;
+    let expected = std::fs::read_to_string("tests/golden/top_once.txt").unwrap();
+    assert_eq!(rest, expected.split_once('\n').unwrap().1);
+    assert!(text.starts_with(" lease top   http://127.0.0.1:") && text.contains("4 held, 2 waiting"), "{text}");
+    assert_eq!(fake.seen()[0].line, "GET /v1/ns/default/resources?limit=1000");
+    let output = lease(&fake, &["top"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("lease top --once"), "{}", stderr(&output));
+    assert_eq!(lease(&fake, &["top", "--once", "-o", "json"]).status.code(), Some(2));
 }
 
 #[test]

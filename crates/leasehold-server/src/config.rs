@@ -1,12 +1,15 @@
 //! The settings of the server: one documented struct; flag over environment over file over default.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use leasehold_api::SpanText;
 use leasehold_core::{Limits, Span};
 use serde::Deserialize;
+
+use crate::read_file;
 
 /// Where the server listens unless told otherwise.
 const LISTEN: &str = "127.0.0.1:7117";
@@ -38,12 +41,16 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The file says something that is not understood.
-    #[error("the configuration {} is not valid: {source}", .path.display())]
+    #[error("{}:{line}: {what}{}", .path.display(), meant(.suggestion.as_deref()))]
     Invalid {
         /// Which file.
         path: PathBuf,
-        /// What and where.
-        source: Box<toml::de::Error>,
+        /// In which line.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+        /// What was probably meant.
+        suggestion: Option<String>,
     },
     /// The address to listen on is none.
     #[error("`{given}` is not an address to listen on; write it like 127.0.0.1:7117 or [::1]:7117")]
@@ -89,17 +96,21 @@ pub struct Config {
     pub log: LogSection,
 }
 
+fn meant(suggestion: Option<&str>) -> String {
+    suggestion.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default()
+}
+
 /// The configuration file. Every key is optional.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct File {
+pub(crate) struct File {
     listen: Option<String>,
     data: Option<PathBuf>,
-    insecure: bool,
+    pub(crate) insecure: bool,
     connections: Option<usize>,
     disk_reserve: Option<u64>,
     access: AccessSection,
-    limits: Option<LimitsSection>,
+    pub(crate) limits: Option<LimitsSection>,
     raft: RaftSection,
     log: LogSection,
 }
@@ -114,9 +125,9 @@ struct AccessSection {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RaftSection {
-    heartbeat: SpanText,
-    election_min: SpanText,
-    election_max: SpanText,
+    pub(crate) heartbeat: SpanText,
+    pub(crate) election_min: SpanText,
+    pub(crate) election_max: SpanText,
     /// A snapshot is written when the log has grown by so many bytes.
     pub snapshot_bytes: u64,
 }
@@ -165,23 +176,41 @@ pub enum LogFormat {
     Json,
 }
 
+impl fmt::Display for LogFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LogFormat::Text => "text",
+            LogFormat::Json => "json",
+        })
+    }
+}
+
 macro_rules! limits_section {
     ($($span:ident),* ; $($number:ident: $type:ty),*) => {
         /// Limits that differ from the defaults.
         #[derive(Clone, Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, default)]
-        struct LimitsSection {
+        pub(crate) struct LimitsSection {
             $($span: Option<SpanText>,)*
             $($number: Option<$type>,)*
         }
 
         impl LimitsSection {
-            fn limits(&self) -> Limits {
+            /// All limits of a state with this section.
+            pub(crate) fn limits(&self) -> Limits {
                 let usual = Limits::default();
                 Limits {
                     $($span: self.$span.map_or(usual.$span, |text| text.0),)*
                     $($number: self.$number.unwrap_or(usual.$number),)*
                 }
+            }
+
+            /// All limits by name, as they are written.
+            pub(crate) fn listed(limits: &Limits) -> Vec<(&'static str, String)> {
+                vec![
+                    $((stringify!($span), SpanText(limits.$span).to_string()),)*
+                    $((stringify!($number), limits.$number.to_string()),)*
+                ]
             }
         }
     };
@@ -199,7 +228,7 @@ impl Config {
     /// Puts the settings together and refuses what cannot or should not be used.
     pub fn load(flags: Flags) -> Result<Config, ConfigError> {
         let file = match &flags.config {
-            Some(path) => read(path)?,
+            Some(path) => read_file(path)?,
             None => File::default(),
         };
         let given = flags.listen.or(file.listen).unwrap_or_else(|| LISTEN.to_owned());
@@ -226,12 +255,6 @@ impl Config {
             log: file.log,
         })
     }
-}
-
-fn read(path: &Path) -> Result<File, ConfigError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_path_buf(), source })?;
-    toml::from_str(&text).map_err(|source| ConfigError::Invalid { path: path.to_path_buf(), source: Box::new(source) })
 }
 
 fn parse_address(given: &str) -> Result<SocketAddr, ConfigError> {
@@ -292,7 +315,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_with_its_name() {
         let error = load("lisen = \"127.0.0.1:2\"", Flags::default()).unwrap_err().to_string();
-        assert!(error.contains("lisen") && error.contains("`listen`"), "{error}");
+        assert!(error.ends_with(":1: unknown key `lisen`; did you mean `listen`?"), "{error}");
         assert!(matches!(load("[limits]\nttl_min = \"31d\"", Flags::default()), Err(ConfigError::Limits(_))));
         assert!(matches!(load("[raft]\nheartbeat = \"2s\"", Flags::default()), Err(ConfigError::Timeouts)));
         let flags = Flags { listen: Some("nowhere".into()), ..Flags::default() };

@@ -4,8 +4,10 @@
 //! the node, the dialects over the service, each on its listener. [`run`] is what `lease serve` calls.
 
 mod config;
+mod file;
 mod listener;
 mod server;
+mod setting;
 mod telemetry;
 
 use std::io::Write as _;
@@ -13,7 +15,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 pub use config::{Config, ConfigError, Flags};
-pub use server::{Running, StartError};
+pub use file::read_file;
+pub use server::{Running, StartError, start};
+pub use setting::{Setting, Source};
 
 /// The exit code for a configuration that cannot be used.
 const BAD_CONFIGURATION: u8 = 78;

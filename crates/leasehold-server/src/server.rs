@@ -57,7 +57,7 @@ impl std::fmt::Debug for Running {
 }
 
 /// Starts a server; returns when it can be used.
-pub(crate) async fn start(config: &Config) -> Result<Running, StartError> {
+pub async fn start(config: &Config) -> Result<Running, StartError> {
     // The address first: a server that is already running is told by it, whatever the directory says.
     let listener = Listener::bind(config.listen, config.connections)
         .await

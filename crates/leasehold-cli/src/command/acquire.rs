@@ -1,10 +1,12 @@
 //! `lease acquire`: a lease on resources, for scripts or held in the foreground.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use leasehold_api::{Class, Code, GrantRequest, Id, Mode, SpanText, TtlText, WaitText};
 use leasehold_client::http::{Acquire as Acquiring, Error, Granted, HttpClient};
+use leasehold_client::store::Progress;
 use leasehold_core::{Patience, Span, Ttl};
 
 use super::hold;
@@ -12,9 +14,9 @@ use crate::args::resource;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
-use crate::render::text::{clock, names, plain, quoted};
 use crate::render::{lease, refusal};
 use crate::signals::Signals;
+use crate::waiting::WaitingLine;
 
 /// The ttl where neither it nor a class is given.
 const DEFAULT_TTL: Span = Span::seconds(10);
@@ -134,14 +136,13 @@ async fn wait_for(
     signals: &mut Signals,
 ) -> Result<Granted, Failure> {
     let watched = output::is_watched() && args.wait.0 != Patience::None;
+    let line = RefCell::new(WaitingLine::new(watched));
     let result = tokio::select! {
-        result = acquiring.granted(|error| tell_lost(error, watched)) => Ok(result),
+        result = acquiring.granted(|error| tell_lost(error, watched, &line)) => Ok(result),
         signal = signals.next() => Err(signal),
-        never = show_queue(context, &args.resources), if watched => match never {},
+        never = show_queue(context, &args.resources, &line), if watched => match never {},
     };
-    if watched {
-        output::passing_message("");
-    }
+    line.borrow_mut().finish();
     match result {
         Ok(Ok(granted)) => Ok(granted),
         Ok(Err(error)) => Err(refused(error, args)),
@@ -165,9 +166,9 @@ fn refused(error: Error, args: &Acquire) -> Failure {
     }
 }
 
-fn tell_lost(error: &Error, watched: bool) {
+fn tell_lost(error: &Error, watched: bool, line: &RefCell<WaitingLine>) {
     if watched {
-        output::passing_message("");
+        line.borrow_mut().finish();
         output::message(format!("lease: {}; trying again", refusal::lost(error)));
     }
 }
@@ -182,33 +183,36 @@ fn tell(granted: &Granted, context: &Context) -> Result<(), Failure> {
 enum Never {}
 
 /// Shows who stands in the way, as long as it lasts.
-async fn show_queue(context: &Context, resources: &[String]) -> Never {
+async fn show_queue(context: &Context, resources: &[String], line: &RefCell<WaitingLine>) -> Never {
     tokio::time::sleep(LOOK_AFTER).await;
     loop {
         for resource in resources {
-            if let Some(line) = queue_line(&context.client, resource, &context.settings.holder).await {
-                output::passing_message(line);
+            if let Some((progress, rests)) = look(&context.client, resource, &context.settings.holder).await {
+                match rests {
+                    Some(rests) => line.borrow_mut().update_resting(&progress, rests),
+                    None => line.borrow_mut().update(&progress),
+                }
                 break;
             }
         }
         tokio::time::sleep(LOOK_EVERY).await;
+        line.borrow_mut().tick();
     }
 }
 
-/// The wait for one resource in a line; none if nobody is in the way.
-async fn queue_line(client: &HttpClient, name: &str, holder: &str) -> Option<String> {
+/// How far the wait for one resource is, and how long it rests; none if nobody is in the way.
+async fn look(client: &HttpClient, name: &str, holder: &str) -> Option<(Progress, Option<Duration>)> {
     let resource = client.resource(name).await.ok()?;
     let queue = client.queue(name).await.ok()?;
     let place = queue.waiters.iter().find(|waiter| waiter.holder == holder)?;
-    let position = format!("position {} of {}", place.position, queue.length.max(place.position));
-    let held = match resource.holders.first() {
-        Some(first) => {
-            let names = names(&resource.holders, resource.holder_count);
-            format!("  held {} by {names}{}", clock(first.held_for), quoted(first.reason.as_deref()))
-        }
-        None => resource.rests.map(|rests| format!("  rests {} more", clock(rests))).unwrap_or_default(),
+    let millis = |span: SpanText| Duration::from_millis(span.0.0);
+    let progress = Progress {
+        resource: name.to_owned(),
+        place: Some((place.position, queue.length)),
+        holder: resource.holders.into_iter().next(),
+        estimate: place.estimate.map(millis),
     };
-    Some(format!("lease: waiting for {}  {position}{held}", plain(name)))
+    Some((progress, resource.rests.map(millis)))
 }
 
 impl From<ClassArg> for Class {

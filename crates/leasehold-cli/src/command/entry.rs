@@ -35,8 +35,8 @@ pub(crate) enum Entry {
 #[command(after_help = "\
 Examples:
   lease entry put config/mode fast
-  lease entry put workers/7 ready --lease 05f31c09a4e2b7d8    it goes when the lease ends
-  lease entry put config/mode slow --if-revision 41           only if nobody changed it since
+  lease entry put workers/7 up --lease 05f31c09a4e2b7d8    until the lease ends
+  lease entry put config/mode slow --if-revision 41        if unchanged since
   lease entry put config/blob - < blob")]
 pub(crate) struct Put {
     /// The key

@@ -1,9 +1,9 @@
-//! `lease ls`, `describe` and `check`: who holds what, and whether a token is current.
+//! `lease ls`, `describe`, `history` and `check`: who holds what, who held it, and whether a token is current.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use leasehold_api::{Resource, ResourceState, SpanText, Timestamp};
+use leasehold_api::{Code, Resource, ResourceState, SpanText, Timestamp};
 use leasehold_client::http::HttpClient;
 use leasehold_core::{Remaining, WallTime};
 use serde::Serialize;
@@ -53,11 +53,29 @@ pub(crate) struct Describe {
     resource: String,
 }
 
-/// Check that a token is the current one; a stale one is exit code 73.
+/// Show what happened to a resource, newest first.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  lease history orders/7
+  lease history orders/7 -o jsonl
+
+The server remembers the last few grants and ends of each resource; `lease watch` shows everything as it \
+happens.")]
+pub(crate) struct History {
+    /// The resource, like orders/7
+    #[arg(value_name = "RES", value_parser = resource)]
+    resource: String,
+}
+
+/// Check that a token is the current one.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
-  lease check orders/7 12 && ./write")]
+  lease check orders/7 12 && ./write
+
+A stale token is exit code 73. What is written to should look at tokens itself: between a check and a write the \
+lease may end.")]
 pub(crate) struct Check {
     /// The resource, like orders/7
     #[arg(value_name = "RES", value_parser = resource)]
@@ -108,7 +126,15 @@ fn asked_for(mut resource: Resource, args: &Ls, settings: &Settings) -> Option<R
 async fn waiters(resources: Vec<Resource>, client: &HttpClient) -> Result<Vec<Waiting>, Failure> {
     let mut rows = Vec::new();
     for resource in resources.into_iter().filter(|resource| resource.queue.length > 0) {
-        let queue = client.queue(&resource.name).await?;
+        let queue = match client.queue(&resource.name).await {
+            // Nobody waits for what is forgotten by now.
+            Err(error) if error.code() == Some(Code::NotFound) => continue,
+            queue => queue?,
+        };
+        let more = queue.length.saturating_sub(u32::try_from(queue.waiters.len()).unwrap_or(u32::MAX));
+        if more > 0 {
+            output::message(format!("lease: {more} more wait for {}; the first ones are shown", plain(&resource.name)));
+        }
         rows.extend(queue.waiters.into_iter().map(|waiter| Waiting { resource: resource.name.clone(), waiter }));
     }
     Ok(rows)
@@ -139,6 +165,13 @@ pub(crate) async fn describe(args: Describe, context: &Context) -> Result<(), Fa
     let text = description::describe(&resource, &queue, &history, now());
     let described = Described { resource, waiters: queue.waiters, history: history.history };
     context.show(&described, |found| plain(&found.resource.name), |_| text)
+}
+
+/// Shows the past of a resource.
+pub(crate) async fn history(args: History, context: &Context) -> Result<(), Failure> {
+    let found = context.client.history(&args.resource).await?.history;
+    tell_empty(found.is_empty(), "nothing has happened yet");
+    context.show_list("history", &found, |past| plain(&past.holder), |past| list::history(past, now()))
 }
 
 /// Checks a token.

@@ -6,9 +6,15 @@ use super::text::{excerpt, mode, moment, plain, short};
 
 /// One event on one line.
 pub(crate) fn line(revision: u64, event: &Event, now: Timestamp) -> String {
+    let (when, what) = when_and_what(revision, event, now);
+    when + &what
+}
+
+/// The same line in two: its moment and revision, and what happened.
+pub(crate) fn when_and_what(revision: u64, event: &Event, now: Timestamp) -> (String, String) {
     let (what, name, about) = parts(&event.fact);
-    let line = format!("{}  {revision:>6}  {what:<9}  {}  {about}", moment(event.at, now), plain(&name));
-    line.trim_end().to_owned()
+    let when = format!("{}  {revision:>6}  ", moment(event.at, now));
+    (when, format!("{what:<9}  {}  {about}", plain(&name)).trim_end().to_owned())
 }
 
 /// The resource, key or lease that an event is about.

@@ -1,10 +1,10 @@
-//! Lists of resources, waiters and entries as tables.
+//! Lists of resources, waiters, past claims and entries as tables.
 
-use leasehold_api::{Entry, Resource, WaiterInfo};
+use leasehold_api::{Entry, PastInfo, Resource, Timestamp, WaiterInfo};
 use serde::Serialize;
 
 use super::table::Table;
-use super::text::{clock, excerpt, left, mode, more, plain, short};
+use super::text::{clock, excerpt, left, mode, moment, more, plain, short};
 
 /// A waiter and what it waits for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -50,7 +50,8 @@ pub(crate) fn resources(resources: &[Resource]) -> String {
 
 /// Who waits for what.
 pub(crate) fn waiting(waiting: &[Waiting]) -> String {
-    let mut table = Table::new(["RESOURCE", "PLACE", "HOLDER", "MODE", "PRIORITY", "WAITS", "GIVES UP IN", "REASON"]);
+    let heading = ["RESOURCE", "PLACE", "HOLDER", "MODE", "PRIORITY", "WAITS", "ABOUT", "GIVES UP IN", "REASON"];
+    let mut table = Table::new(heading);
     for Waiting { resource, waiter } in waiting {
         table.row([
             plain(resource),
@@ -59,11 +60,37 @@ pub(crate) fn waiting(waiting: &[Waiting]) -> String {
             mode(waiter.mode).to_owned(),
             waiter.priority.to_string(),
             clock(waiter.waited),
+            waiter.estimate.filter(|estimate| estimate.0.0 > 0).map_or_else(|| "-".to_owned(), short),
             waiter.patience.map_or_else(|| "never".to_owned(), short),
             excerpt(waiter.reason.as_deref().unwrap_or_default()),
         ]);
     }
     table.lines().join("\n")
+}
+
+/// What happened, newest first; `now` decides which moments need a date.
+pub(crate) fn history(history: &[PastInfo], now: Timestamp) -> String {
+    let mut table = Table::new(["WHEN", "WHAT", "TOKEN", "HOLDER", "WAITED", "HELD", "REASON"]);
+    let dash = || "-".to_owned();
+    for past in history {
+        table.row([
+            moment(past.at, now),
+            plain(&past.what),
+            past.token.to_string(),
+            plain(&past.holder),
+            past.waited.map_or_else(dash, short),
+            past.held_for.map_or_else(dash, short),
+            why(past),
+        ]);
+    }
+    table.lines().join("\n")
+}
+
+/// Who asked, and why it was done.
+fn why(past: &PastInfo) -> String {
+    let by = past.by.as_deref().map(|by| format!("by {}", plain(by)));
+    let reason = past.reason.as_deref().map(excerpt);
+    by.into_iter().chain(reason).collect::<Vec<_>>().join(": ")
 }
 
 /// Keys and values.
@@ -96,7 +123,7 @@ pub(crate) fn key_of(entry: &Entry) -> String {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_api::{EntryList, QueueList, ResourceList};
+    use leasehold_api::{EntryList, HistoryList, QueueList, ResourceList};
 
     use super::*;
 
@@ -114,6 +141,13 @@ mod tests {
         let rows: Vec<_> =
             queue.waiters.into_iter().map(|waiter| Waiting { resource: resource.clone(), waiter }).collect();
         assert_eq!(waiting(&rows) + "\n", include_str!("../../tests/golden/ls_waiting.txt"));
+    }
+
+    #[test]
+    fn the_past_is_listed_with_how_long_it_took() {
+        let list: HistoryList = serde_json::from_str(include_str!("../../tests/golden/history.json")).unwrap();
+        let now = "2026-11-03T23:00:00Z".parse().unwrap();
+        assert_eq!(history(&list.history, now) + "\n", include_str!("../../tests/golden/history.txt"));
     }
 
     #[test]

@@ -7,3 +7,4 @@ pub(crate) mod list;
 pub(crate) mod refusal;
 pub(crate) mod table;
 pub(crate) mod text;
+pub(crate) mod waiting;

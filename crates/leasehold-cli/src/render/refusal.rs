@@ -56,7 +56,11 @@ pub(crate) fn not_acquired(problem: &Problem, wait: Patience, exit: u8) -> Failu
         Patience::None | Patience::For(_) | Patience::Endless => Patience::For(WORTH_WAITING),
     };
     let place = place.unwrap_or_default();
-    failure.hint(format!("{place}try  --wait {}  or see  lease describe {resource}", WaitText(longer)))
+    let or = match problem.holders.as_deref() {
+        Some([_, ..]) => format!("or  lease request-handover {resource}"),
+        Some([]) | None => format!("or see  lease describe {resource}"),
+    };
+    failure.hint(format!("{place}try  --wait {}  {or}", WaitText(longer)))
 }
 
 /// Why the resource could not be had.
@@ -92,7 +96,7 @@ mod tests {
     fn a_wait_that_elapsed_names_the_holder_and_the_place() {
         let failure = not_acquired(&sample(), Patience::For(Span::seconds(5)), 75);
         let text = "lease: not acquired: nightly is held by bob@box2/990 (token 5, for 00:41, ends in 9s unless \
-                    renewed)\n  you were 1st in the queue; try  --wait 5m  or see  lease describe nightly";
+                    renewed)\n  you were 1st in the queue; try  --wait 5m  or  lease request-handover nightly";
         assert_eq!((failure.text().as_str(), failure.exit()), (text, 75));
     }
 

@@ -138,6 +138,11 @@ impl HttpClient {
         self.get(listing(self.url("resources"), prefix, page)).await
     }
 
+    /// The first resources whose names begin with `prefix`: at most `limit`, which is at most 1000.
+    pub async fn first_resources(&self, prefix: &str, limit: u16) -> Result<ResourceList, Error> {
+        self.get(listing(self.url("resources"), prefix, None).query("limit", limit.to_string())).await
+    }
+
     /// A resource as it is.
     pub async fn resource(&self, name: &str) -> Result<Resource, Error> {
         self.get(self.url("resources").segment(name)).await
