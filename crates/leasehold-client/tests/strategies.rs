@@ -60,9 +60,11 @@ async fn on_activity_a_lease_lives_as_long_as_it_is_used() {
     let found = renewals(&server, &guard, secs(30), secs(1)).await;
     assert_eq!(found.len(), 1);
     assert!((9_000..=11_000).contains(&found[0]), "{found:?}");
+    let before = guard.validity().sent();
     guard.touch();
-    let found = renewals(&server, &guard, secs(30), secs(1)).await;
-    assert_eq!(found.len(), 1, "used late: at once, and only once: {found:?}");
+    server.settle().await;
+    assert_ne!(guard.validity().sent(), before, "used late: at once");
+    assert_eq!(renewals(&server, &guard, secs(30), secs(1)).await, [] as [u64; 0], "and only once");
     for _ in 0..100 {
         guard.touch();
         server.advance(secs(5)).await;
