@@ -86,7 +86,7 @@ pub(super) fn renewed(result: &grpc::RenewResult, sent: Moment) -> Result<Validi
 }
 
 pub(super) fn handover(ask: HandoverAsk) -> grpc::HandoverRequest {
-    grpc::HandoverRequest { namespace: String::new(), resource: ask.resource, holder: ask.by, reason: ask.reason }
+    grpc::HandoverRequest { namespace: String::new(), resource: ask.resource, by: ask.by, reason: ask.reason }
 }
 
 pub(super) fn error(problem: grpc::Problem) -> Error {
