@@ -47,6 +47,16 @@ impl Client {
         Client(crate::Client::over(store))
     }
 
+    /// A client as the environment says: `LEASE_ADDR`, `LEASE_NAMESPACE` and `LEASE_HOLDER`.
+    pub fn from_env() -> Result<Client, Error> {
+        block_on(crate::Client::from_env()).map(Client)
+    }
+
+    /// A client of the servers at these addresses, separated by commas.
+    pub fn connect(addresses: &str) -> Result<Client, Error> {
+        crate::Client::connect(addresses).map(Client)
+    }
+
     /// A lock: 15 s, renewed at half of it.
     pub fn lock(&self, resource: impl Into<String>) -> Lock {
         Lock(self.0.lock(resource))

@@ -187,6 +187,11 @@ impl Observe {
 /// Looks at an election and tells every change, as long as somebody listens.
 async fn observe(office: Office, name: String, tell: watch::Sender<Option<Seen>>) {
     let mut pause = PAUSE;
+    // A store may count changes from its latest look, so there is one before the first change is waited for.
+    tokio::select! {
+        _ = office.store.incumbent(&name) => {}
+        () = tell.closed() => return,
+    }
     loop {
         let changed = office.store.changed(&name);
         let looked = async {
