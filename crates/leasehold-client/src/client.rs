@@ -8,8 +8,8 @@ use leasehold_api::Class;
 use tokio::sync::mpsc;
 
 use crate::keeper::{self, Handle, Office};
-use crate::store::Store;
-use crate::{Clock, Lock, MachineClock, thread};
+use crate::store::{Capability, HandoverAsk, Incumbent, Store};
+use crate::{Clock, Election, Error, Lock, MachineClock, thread};
 
 /// A client of a store of leases. Clones share one thread, which ends with the last of them and of their guards.
 #[derive(Clone)]
@@ -64,6 +64,26 @@ impl Client {
     /// A copy that may be used for a while: 10 min, never renewed.
     pub fn cache(&self, name: impl Into<String>) -> Lock {
         Lock::new(self.clone(), vec![name.into()], Class::Cache)
+    }
+
+    /// An election: terms of 10 s, renewed continuously.
+    pub fn election(&self, name: impl Into<String>) -> Election {
+        Election::new(self.clone(), name.into())
+    }
+
+    /// Who holds a resource now.
+    pub async fn incumbent(&self, resource: impl Into<String>) -> Result<Option<Incumbent>, Error> {
+        let resource = resource.into();
+        self.handle.call(move |store| store.incumbent(&resource)).await
+    }
+
+    /// Asks the holders of a resource to hand it over; they decide.
+    pub async fn request_handover(&self, resource: impl Into<String>, reason: Option<String>) -> Result<(), Error> {
+        let ask = HandoverAsk { resource: resource.into(), by: self.holder.to_string(), reason };
+        if !self.store().capabilities().handover {
+            return Err(Error::Unsupported { store: self.store().name(), wanted: Capability::Handover });
+        }
+        self.handle.call(move |store| store.request_handover(ask)).await
     }
 
     /// The store under the client.

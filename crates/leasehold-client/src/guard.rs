@@ -93,6 +93,11 @@ impl Guard {
         self.held.validity()
     }
 
+    /// Why it was lost or given back, if it was.
+    pub fn lost_cause(&self) -> Option<LostCause> {
+        self.held.lost_cause()
+    }
+
     /// Returns when the lease is lost, or given back: a little before its time is over, at the latest.
     pub fn lost(&self) -> impl Future<Output = LostCause> + Send + 'static {
         let held = Arc::clone(&self.held);
@@ -144,7 +149,7 @@ impl Guard {
         self.end(LostCause::HandedOver).await
     }
 
-    async fn end(self, cause: LostCause) -> Result<(), Error> {
+    pub(crate) async fn end(&self, cause: LostCause) -> Result<(), Error> {
         if !self.held.lose(cause) {
             return Err(self.held.lost_error(self.held.lost_cause().unwrap_or(LostCause::Expired)));
         }

@@ -4,12 +4,15 @@
 //! there are the types of `leasehold-api`. There is no server code here.
 
 mod acquire;
+pub mod blocking;
 mod client;
 mod clock;
 mod connect;
+mod election;
 mod endpoints;
 mod error;
 mod events;
+pub mod fence;
 mod guard;
 mod held;
 pub mod http;
@@ -23,9 +26,11 @@ mod validity;
 
 pub use client::{Client, ClientBuilder};
 pub use clock::{Clock, MachineClock, Moment};
+pub use election::{Election, Observe, Term};
 pub use endpoints::{Endpoints, InvalidEndpoints};
 pub use error::{Error, LostCause};
 pub use events::{Events, HandoverAsks, LeaseEvent};
+pub use fence::Fence;
 pub use guard::Guard;
 pub use leasehold_api::Class;
 pub use leasehold_core::{LeaseId, Span, Ttl};

@@ -26,7 +26,7 @@ pub struct Settle {
 /// How busy the thread of a client is.
 #[derive(Debug, Default)]
 pub(crate) struct Pulse {
-    /// How often one of its tasks was polled.
+    /// How often a poll of one of its tasks began or ended.
     polls: AtomicU64,
     /// The last ping that arrived.
     seen: AtomicU64,
@@ -37,7 +37,7 @@ pub(crate) struct Pulse {
 }
 
 impl Settle {
-    /// Returns when the client is idle: how often its tasks were polled so far. None if it has ended.
+    /// Returns when the client is idle: the count of its polls so far. None if it has ended.
     pub(crate) async fn idle(&self) -> Option<u64> {
         let mut idle = self.pulse.idle.subscribe();
         let ping = self.pulse.next.fetch_add(1, Ordering::AcqRel) + 1;
@@ -48,7 +48,7 @@ impl Settle {
         }
     }
 
-    /// How often the client's tasks were polled so far.
+    /// How often a poll of the client's tasks began or ended so far.
     pub(crate) fn polls(&self) -> u64 {
         self.pulse.polls.load(Ordering::Acquire)
     }
@@ -80,8 +80,11 @@ impl<F: Future> Future for Counted<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        // Counted twice: one that is under way when somebody looks counts again when it is done.
         self.pulse.polls.fetch_add(1, Ordering::AcqRel);
-        self.task.as_mut().poll(context)
+        let polled = self.task.as_mut().poll(context);
+        self.pulse.polls.fetch_add(1, Ordering::AcqRel);
+        polled
     }
 }
 

@@ -42,11 +42,12 @@ async fn what_was_lost_here_is_given_back_when_the_store_answers_again() {
     let guard = client.lock("a").ttl(secs(10)).acquire().await.unwrap();
     server.advance(secs(6)).await;
     server.stop();
-    server.advance(secs(9)).await;
+    server.advance(guard.valid_for().unwrap()).await;
     assert!(matches!(guard.lost().await, LostCause::Unreachable { .. }));
     assert_eq!(server.store().lease_count(), 1);
     server.start();
-    server.advance(secs(1)).await;
+    // The store would count it for 0.4 s more.
+    server.advance(millis(200)).await;
     assert_eq!(server.store().lease_count(), 0);
 }
 

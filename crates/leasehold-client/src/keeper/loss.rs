@@ -20,12 +20,7 @@ pub(super) fn cause_of(error: &Error) -> Option<LostCause> {
 
 fn refused(problem: &Problem) -> Option<LostCause> {
     if let Some(ended) = &problem.ended {
-        return Some(match ended.cause.as_str() {
-            "revoked" => LostCause::Revoked { by: ended.by.clone(), reason: ended.reason.clone().unwrap_or_default() },
-            "parent_ended" => LostCause::Revoked { by: None, reason: "the lease it depended on ended".to_owned() },
-            "released" => LostCause::Released,
-            _ => LostCause::Expired,
-        });
+        return Some(LostCause::from_end(&ended.cause, ended.by.clone(), ended.reason.clone()));
     }
     match problem.known_code() {
         Some(Code::StaleToken) => Some(superseded(problem)),

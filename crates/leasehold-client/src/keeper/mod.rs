@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use leasehold_core::LeaseId;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -40,6 +41,9 @@ const PARTING: Duration = Duration::from_secs(10);
 /// How many notices about unknown leases are remembered: their grant may still be on its way here.
 const EARLY_MAX: usize = 256;
 
+/// Something to do with the store, on the client's thread.
+type Job = Box<dyn FnOnce(&Office) -> BoxFuture<'static, ()> + Send>;
+
 /// What a client or a guard wants of the keeper.
 pub(crate) enum Errand {
     /// Get a lease.
@@ -52,6 +56,8 @@ pub(crate) enum Errand {
     Renew { held: Arc<Held>, done: oneshot::Sender<Result<(), Error>> },
     /// Its holder was active.
     Touched(LeaseId),
+    /// Something else to do with the store.
+    Run(Job),
 }
 
 /// What every task of the client's thread works with.
@@ -87,6 +93,26 @@ impl Handle {
             addr: self.store_name().to_owned(),
             cause: "the client's thread has ended".to_owned(),
         })
+    }
+
+    /// Makes one call of the store, on the client's thread.
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&dyn Store) -> BoxFuture<'static, Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let job = |mut done: oneshot::Sender<Result<T, Error>>| {
+            Errand::Run(Box::new(move |office: &Office| {
+                let called = call(&*office.store);
+                Box::pin(async move {
+                    tokio::select! {
+                        // Who no longer waits needs no answer.
+                        result = called => drop(done.send(result)),
+                        () = done.closed() => {}
+                    }
+                })
+            }))
+        };
+        self.ask(job).await?
     }
 
     pub(crate) fn store_name(&self) -> &'static str {
@@ -351,6 +377,10 @@ impl Keeper {
                     entry.note_touched(now);
                     self.schedule_again(id);
                 }
+            }
+            Errand::Run(job) => {
+                let job = job(&self.office);
+                self.tasks.spawn(self.office.pulse.counted(job));
             }
         }
     }

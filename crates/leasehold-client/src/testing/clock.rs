@@ -67,20 +67,17 @@ impl VirtualClock {
     pub async fn settle(&self) {
         loop {
             let before = self.polls();
-            let mut idle = true;
-            for client in self.clients() {
-                match client.idle().await {
-                    Some(_) => {}
-                    None => {
-                        self.forget_ended().await;
-                        idle = false;
-                    }
-                }
-            }
+            // What the test's own tasks want of the clients is asked for before these are found idle.
             for _ in 0..TURNS {
                 tokio::task::yield_now().await;
             }
-            if idle && self.polls() == before {
+            let mut ended = false;
+            for client in self.clients() {
+                ended |= client.idle().await.is_none();
+            }
+            if ended {
+                self.forget_ended().await;
+            } else if self.polls() == before {
                 return;
             }
         }

@@ -38,6 +38,8 @@ pub(super) struct Road {
 pub(super) struct Common {
     /// How many of the next replies are lost.
     pub(super) losses: AtomicU32,
+    /// How many calls renewed something.
+    pub(super) renewals: AtomicU32,
     /// The grants that were sent, in order.
     pub(super) grants: Mutex<Vec<Arc<Wish>>>,
 }
@@ -138,6 +140,7 @@ impl Store for Link {
     }
 
     fn renew(&self, leases: Vec<Arc<Wish>>) -> BoxFuture<'static, Result<Vec<Result<Validity, Error>>, Error>> {
+        self.common.renewals.fetch_add(1, Ordering::AcqRel);
         let link = self.clone();
         Box::pin(async move {
             let (results, held_up) = link.carry(|server| server.renew(leases)).await?;

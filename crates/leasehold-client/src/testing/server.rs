@@ -110,6 +110,11 @@ impl TestServer {
         self.change_one(client, |road| road.cut = false);
     }
 
+    /// How many calls to renew leases were sent so far; one may renew many.
+    pub fn renewal_calls(&self) -> u32 {
+        self.common.renewals.load(Ordering::Acquire)
+    }
+
     /// Lets a copy of every grant that was ever sent arrive once more, as a network may do. Tells how many there are.
     pub fn deliver_late_copies(&self) -> usize {
         let grants = self.common.grants.lock().clone();

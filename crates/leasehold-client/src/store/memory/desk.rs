@@ -14,7 +14,7 @@ use leasehold_core::{
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
-use crate::store::Notice;
+use crate::store::{HandoverAsk, Notice};
 use crate::{Clock, Error, LostCause, Moment};
 
 const LEADER: LeaderId = LeaderId { term: 1, node: 1 };
@@ -113,11 +113,6 @@ impl Desk {
         notices
     }
 
-    /// Tells all who listen.
-    pub(super) fn tell(&self, notice: Notice) {
-        self.book.lock().tell(&notice);
-    }
-
     /// Returns when something has ended by time, or may have.
     pub(super) async fn time_goes_on(&self) {
         let sooner = self.sooner.notified();
@@ -164,7 +159,7 @@ fn ends_by_time(state: &State) -> bool {
 }
 
 impl Book {
-    /// Rings the bells of the resources that events are about, and tells of leases that ended.
+    /// Rings the bells of the resources that events are about, and tells what concerns those who hold.
     fn spread(&mut self, events: &[Event]) {
         for event in events {
             if let Some(bell) = event.fact.subject().and_then(|name| std::str::from_utf8(name).ok())
@@ -174,6 +169,11 @@ impl Book {
             }
             if let Fact::LeaseEnded { lease, cause, .. } = &event.fact {
                 self.tell(&Notice::Ended { lease: *lease, cause: lost_cause(cause) });
+            }
+            if let Fact::HandoverAsked { lease, resource, by, reason, .. } = &event.fact {
+                let (resource, by) = (resource.to_string(), by.to_string());
+                let ask = HandoverAsk { resource, by, reason: reason.as_ref().map(ToString::to_string) };
+                self.tell(&Notice::HandoverAsked { lease: *lease, ask });
             }
         }
         if events.iter().any(|event| matches!(event.fact, Fact::LeaseEnded { .. })) {
@@ -187,12 +187,11 @@ impl Book {
 }
 
 fn lost_cause(cause: &EndCause) -> LostCause {
-    match cause {
-        EndCause::Released => LostCause::Released,
-        EndCause::Expired | EndCause::WaitElapsed | EndCause::Left => LostCause::Expired,
-        EndCause::Revoked { by, reason } => {
-            LostCause::Revoked { by: by.as_ref().map(ToString::to_string), reason: reason.to_string() }
+    let (by, reason) = match cause {
+        EndCause::Revoked { by, reason } => (by.as_ref().map(ToString::to_string), Some(reason.to_string())),
+        EndCause::Released | EndCause::Expired | EndCause::ParentEnded | EndCause::WaitElapsed | EndCause::Left => {
+            (None, None)
         }
-        EndCause::ParentEnded => LostCause::Revoked { by: None, reason: "the lease it depended on ended".to_owned() },
-    }
+    };
+    LostCause::from_end(cause.word(), by, reason)
 }

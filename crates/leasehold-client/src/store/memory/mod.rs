@@ -13,8 +13,8 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use leasehold_api::{Code, Problem};
 use leasehold_core::{
-    Ask, Asks, Command, EndCause, Grant, HeldBy, Holder, LeaseId, LeaseView, Metadata, Outcome, Patience, Rejection,
-    Release, Renew, ResourceName, Revoke, Span, Ttl,
+    Ask, AskHandover, Asks, Command, EndCause, Grant, HeldBy, Holder, LeaseId, LeaseView, Metadata, Outcome, Patience,
+    Rejection, Release, Renew, ResourceName, Revoke, Span, Ttl,
 };
 use tokio::sync::Notify;
 
@@ -299,16 +299,10 @@ impl Store for Memory {
     fn request_handover(&self, ask: HandoverAsk) -> BoxFuture<'static, Result<(), Error>> {
         let memory = self.clone();
         Box::pin(async move {
-            let name = resource_name(&ask.resource)?;
-            let view = memory.desk.look(|state, space| state.resource(space, &name));
-            let holders = view.map(|view| view.holders).unwrap_or_default();
-            if holders.is_empty() {
-                let detail = format!("nobody holds {name}; it can be claimed");
-                return Err(Error::Conflict(Box::new(Problem::new(Code::NotFound, detail))));
-            }
-            for holder in holders {
-                memory.desk.tell(Notice::HandoverAsked { lease: holder.lease, ask: ask.clone() });
-            }
+            let resource = resource_name(&ask.resource)?;
+            let by = Holder::new(&ask.by).map_err(|reason| invalid_name("by", &ask.by, reason))?;
+            let ask = AskHandover { resource, by, reason: ask.reason.map(String::into_boxed_str) };
+            answered(memory.desk.apply(Command::AskHandover(ask)))?;
             Ok(())
         })
     }
