@@ -1,10 +1,11 @@
-//! Measures the service in process, over the real log: every answer comes after fdatasync.
+//! Measures the service in process, and the client over its stream: every answer comes after fdatasync.
 //!
 //! `cargo xtask bench` runs everything; `cargo xtask bench -- grants expiry` runs some. Figures are printed, not
 //! asserted: they belong to a machine, and docs/operations/performance.md says to which.
 
 #![allow(clippy::print_stdout, reason = "figures go to stdout")]
 
+mod client;
 mod expiry;
 mod figures;
 mod grants;
@@ -14,9 +15,14 @@ mod size;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-fn main() {
+fn main() -> std::process::ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let all: [(&str, fn()); 8] = [
+    if let [serve, address, directory] = &wanted[..]
+        && serve == client::SERVE
+    {
+        return client::serve(address, directory);
+    }
+    let all: [(&str, fn()); 10] = [
         ("disk", grants::disk),
         ("grants", grants::grants),
         ("renewals", grants::renewals),
@@ -25,6 +31,8 @@ fn main() {
         ("million", size::bare),
         ("million-locks", size::locks),
         ("restart", size::restart),
+        ("locking", client::locking),
+        ("keeping", client::keeping),
     ];
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!("{cores} cores, {} build", if cfg!(debug_assertions) { "debug" } else { "release" });
@@ -34,4 +42,5 @@ fn main() {
             measure();
         }
     }
+    std::process::ExitCode::SUCCESS
 }
