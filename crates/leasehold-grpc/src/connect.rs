@@ -27,7 +27,7 @@ use crate::wire::{asked, entries, events, writes};
 /// How many answers of the dialect itself may wait to be taken.
 const OWN_MAX: usize = 1024;
 /// How many leases are attached by one command.
-const ATTACH_MAX: usize = 16_384;
+const ATTACH_MAX: usize = 4096;
 
 /// An answer of the dialect itself, or the end of the stream.
 type Own = Result<Answer, Status>;

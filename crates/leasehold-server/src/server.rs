@@ -150,3 +150,32 @@ impl Running {
         self.node.shutdown().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use leasehold_api::grpc::InfoRequest;
+    use leasehold_api::grpc::cluster_client::ClusterClient;
+    use leasehold_api::grpc::leases_client::LeasesClient;
+    use tonic::transport::Channel;
+
+    use super::*;
+    use crate::Flags;
+
+    #[tokio::test]
+    async fn grpc_is_spoken_on_the_port_and_an_open_stream_does_not_delay_the_stop() {
+        let folder = tempfile::tempdir().unwrap();
+        let flags =
+            Flags { listen: Some("127.0.0.1:0".to_owned()), data: Some(folder.path().to_owned()), ..Flags::default() };
+        let running = start(&Config::load(flags).unwrap()).await.unwrap();
+        let address = format!("http://{}", running.address());
+        let channel = Channel::from_shared(address).unwrap().connect().await.unwrap();
+        let info = ClusterClient::new(channel.clone()).info(InfoRequest {}).await.unwrap().into_inner();
+        assert!(info.ready);
+        let silent = futures_util::stream::pending();
+        let mut down = LeasesClient::new(channel).connect(silent).await.unwrap().into_inner();
+        let stopping = tokio::spawn(running.stop());
+        let status = down.message().await.unwrap_err();
+        assert_eq!(status.code(), tonic::Code::Unavailable, "{status}");
+        tokio::time::timeout(Duration::from_secs(4), stopping).await.expect("nothing is waited for").unwrap();
+    }
+}

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use leasehold_core::{Event, Fact, LeaseId, Namespace};
 use parking_lot::Mutex;
 
-use crate::mailbox::{Mailbox, Notice};
+use crate::batch::Notice;
+use crate::mailbox::Mailbox;
 
 /// A lease and where it is.
 pub(crate) type Place = (Namespace, LeaseId);

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use leasehold_core::EndCause;
 
 use crate::attached::Place;
-use crate::mailbox::Notice;
+use crate::batch::Notice;
 
 /// How many notices of one lease are held back.
 const HELD_MAX: usize = 16;

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use leasehold_core::{Caller, Command, LeaseId, LeaseView, Namespace, Rejection};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::attachments::Role;
+use crate::batch::Batch;
 use crate::lanes::ReplyTo;
-use crate::mailbox::{Asked, Batch, Mailbox, NumberInUse};
+use crate::mailbox::{Asked, Mailbox, NumberInUse};
 use crate::service::ANSWER_WITHIN;
 use crate::waiting::Wish;
 use crate::{Answered, Consistency, Failure, Service};
@@ -35,13 +37,15 @@ pub struct Connection {
 pub struct Deliveries {
     mailbox: Arc<Mailbox>,
     stop: watch::Receiver<bool>,
+    /// When commands without an answer were last looked through.
+    swept: Instant,
 }
 
 impl Service {
     /// Opens a connection for many commands of one caller.
     pub fn connect(&self, caller: Caller) -> (Connection, Deliveries) {
         let mailbox = Mailbox::new(self.clone());
-        let deliveries = Deliveries { mailbox: Arc::clone(&mailbox), stop: self.stopping() };
+        let deliveries = Deliveries { mailbox: Arc::clone(&mailbox), stop: self.stopping(), swept: Instant::now() };
         (Connection { service: self.clone(), caller, mailbox }, deliveries)
     }
 }
@@ -108,6 +112,11 @@ impl Deliveries {
     /// Everything that is ready, as soon as something is; none when all is answered and nothing more will come.
     pub async fn next(&mut self) -> Option<Batch> {
         loop {
+            // However much is delivered: one command without an answer must not be forgotten over the others.
+            if self.swept.elapsed() >= SWEEP {
+                self.swept = Instant::now();
+                self.mailbox.sweep(ANSWER_WITHIN);
+            }
             if let Some(batch) = self.mailbox.take() {
                 return Some(batch);
             }
@@ -121,7 +130,7 @@ impl Deliveries {
                         tokio::task::yield_now().await;
                     }
                 }
-                () = tokio::time::sleep(SWEEP), if self.mailbox.has_pending() => self.mailbox.sweep(ANSWER_WITHIN),
+                () = tokio::time::sleep_until(self.swept + SWEEP), if self.mailbox.has_pending() => {}
                 changed = self.stop.changed(), if !stopped => if changed.is_err() { return None },
             }
         }

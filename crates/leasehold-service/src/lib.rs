@@ -12,13 +12,14 @@
 //! | `replica.rs`, `ring.rs` | this node's copy of the state, and its recent events |
 //! | `watch.rs` | subscriptions |
 //! | `waiting.rs`, `calls.rs`, `parking.rs`, `news.rs` | calls that wait in a queue; which of them are open; who wakes them; how far they are |
-//! | `connection.rs`, `mailbox.rs`, `attached.rs`, `attachments.rs` | connections that carry many commands; what is delivered to them; their leases |
+//! | `connection.rs`, `mailbox.rs`, `batch.rs`, `attached.rs`, `attachments.rs` | connections that carry many commands; what is delivered to them; their leases |
 //! | `disk.rs` | refuses before the disk is full |
 //! | `log.rs`, `memory.rs` | the seam to replication; a log in memory for tests |
 
 mod access;
 mod attached;
 mod attachments;
+mod batch;
 mod calls;
 mod clock;
 mod connection;
@@ -39,11 +40,12 @@ mod waiting;
 mod watch;
 
 pub use access::{Access, Action};
+pub use batch::{Batch, Notice};
 pub use clock::{Clocks, LeaseClock, MachineClocks, Reading};
 pub use connection::{Alive, Connection, Deliveries};
 pub use failure::Failure;
 pub use lanes::COMMAND_BYTES_MAX;
-pub use mailbox::{Batch, Notice, NumberInUse};
+pub use mailbox::NumberInUse;
 pub use memory::MemoryLog;
 pub use problem::refused;
 pub use replica::{Frozen, Replica};

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{EndCause, Holder, LeaseId, Namespace, Outcome, ResourceName, Revision, WriteResult};
+use leasehold_core::{EndCause, Revision};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::attached::Place;
 use crate::attachments::{Attachments, Role};
+use crate::batch::{Batch, Notice, Room, answer_bytes, notice_bytes, progress_bytes};
 use crate::calls::Call;
 use crate::lanes::Reply;
 use crate::waiting::{Progress, Wish, waits_for};
@@ -28,54 +29,6 @@ pub(crate) const UNANSWERED_MAX: usize = 16_384;
 const NOTICES_MAX: usize = 16_384;
 /// With so many waiting, asks for a hand-over are not added to them.
 const ASKS_MAX: usize = NOTICES_MAX / 2;
-/// How many answers are taken at a time.
-const BATCH_ANSWERS: usize = 4096;
-/// Roughly how many bytes of entries are taken at a time.
-const BATCH_BYTES: usize = 1 << 20;
-
-/// Something that happened to a lease of a connection.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Notice {
-    /// A lease ended, by anything but a release on this connection.
-    Ended {
-        /// Where it was.
-        namespace: Namespace,
-        /// Which one.
-        lease: LeaseId,
-        /// Why.
-        cause: EndCause,
-        /// At which revision.
-        revision: Revision,
-    },
-    /// Somebody asks for a hand-over.
-    HandoverAsked {
-        /// Where the resource is.
-        namespace: Namespace,
-        /// The lease that holds it.
-        lease: LeaseId,
-        /// Which resource.
-        resource: ResourceName,
-        /// Who asks.
-        by: Holder,
-        /// Why.
-        reason: Option<Box<str>>,
-        /// At which revision.
-        revision: Revision,
-    },
-    /// Notices were lost: which leases are alive must be asked.
-    Gap,
-}
-
-/// All that is ready for a connection at one time.
-#[derive(Debug, Default)]
-pub struct Batch {
-    /// Answers by the number of their command.
-    pub answers: Vec<(u64, Result<Done, Failure>)>,
-    /// How waiting commands stand, by their number.
-    pub progress: Vec<(u64, Progress)>,
-    /// What happened to leases, in order.
-    pub notices: Vec<Notice>,
-}
 
 /// The number of a command is in use by another one without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -293,19 +246,30 @@ impl Mailbox {
             return None;
         }
         let mut batch = Batch::default();
-        let mut bytes = 0;
-        while batch.answers.len() < BATCH_ANSWERS && bytes < BATCH_BYTES {
-            let Some(answer) = inside.answers.pop_front() else { break };
-            bytes += answer.1.as_ref().map_or(0, |done| entry_bytes(&done.outcome));
+        let mut room = Room::default();
+        while room.left()
+            && let Some(answer) = inside.answers.pop_front()
+        {
+            room.fill(answer_bytes(&answer.1));
             batch.answers.push(answer);
         }
-        batch.progress = std::mem::take(&mut inside.progress).into_iter().collect();
+        while room.left()
+            && let Some(progress) = inside.progress.pop_first()
+        {
+            room.fill(progress_bytes(&progress.1));
+            batch.progress.push(progress);
+        }
         // A lease is not told lost before the answer that granted it.
-        if inside.answers.is_empty() {
-            batch.notices = std::mem::take(&mut inside.notices).into();
-            if std::mem::take(&mut inside.gap) {
-                batch.notices.push(Notice::Gap);
-            }
+        let answered = inside.answers.is_empty();
+        while answered
+            && room.left()
+            && let Some(notice) = inside.notices.pop_front()
+        {
+            room.fill(notice_bytes(&notice));
+            batch.notices.push(notice);
+        }
+        if answered && inside.notices.is_empty() && std::mem::take(&mut inside.gap) {
+            batch.notices.push(Notice::Gap);
         }
         drop(inside);
         self.room.notify_one();
@@ -430,16 +394,4 @@ impl Inside {
             (Notice::Ended { .. } | Notice::Gap, NOTICES_MAX..) => self.gap = true,
         }
     }
-}
-
-/// Roughly how many bytes of entries an outcome carries.
-fn entry_bytes(outcome: &Outcome) -> usize {
-    let Outcome::Written(written) = outcome else { return 0 };
-    let entries = |result: &WriteResult| match result {
-        WriteResult::Put { previous } => previous.as_ref().map_or(0, |entry| entry.value.len()),
-        WriteResult::Deleted { previous: entries } | WriteResult::Read { entries, .. } => {
-            entries.iter().map(|entry| entry.value.len() + entry.key.as_bytes().len()).sum()
-        }
-    };
-    written.results.iter().map(entries).sum()
 }

@@ -183,7 +183,7 @@ async fn what_makes_no_sense_is_answered_and_the_stream_goes_on() {
         command::Command::Leave(Box::default()),
         command::Command::Handover(Box::default()),
         command::Command::Attach(Box::default()),
-        command::Command::Attach(Box::new(Attach { leases: vec![1; 16_385], ..Attach::default() })),
+        command::Command::Attach(Box::new(Attach { leases: vec![1; 4097], ..Attach::default() })),
         command::Command::Grant(Box::new(leasehold_api::grpc::GrantRequest {
             namespace: "A B".into(),
             ..grant(1, "a")

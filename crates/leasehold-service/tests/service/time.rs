@@ -39,10 +39,10 @@ async fn with_nothing_to_end_nothing_is_written() {
 }
 
 /// A log that can be stopped from committing, and that can append under another leader than it was told.
-struct StubbornLog {
+pub(crate) struct StubbornLog {
     replica: Arc<Replica>,
-    stuck: AtomicBool,
-    freed: Notify,
+    pub(crate) stuck: AtomicBool,
+    pub(crate) freed: Notify,
     appended_by_another: AtomicBool,
     leadership: watch::Sender<Leadership>,
 }
@@ -50,7 +50,7 @@ struct StubbornLog {
 const LEADER: LeaderId = LeaderId { term: 1, node: 1 };
 
 impl StubbornLog {
-    fn new(replica: Arc<Replica>) -> Arc<Self> {
+    pub(crate) fn new(replica: Arc<Replica>) -> Arc<Self> {
         replica.apply(Position { index: 1, leader: LEADER }, Committed::TakeOver);
         Arc::new(Self {
             replica,
