@@ -18,6 +18,7 @@ use leasehold_api::grpc::watch_client::WatchClient;
 use leasehold_api::grpc::{self, Down, Up};
 use leasehold_core::LeaseId;
 use parking_lot::Mutex;
+use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
@@ -29,8 +30,9 @@ use crate::{Error, Moment};
 
 /// The version of the protocol.
 const PROTOCOL: u32 = 1;
-/// How many commands go up in one message.
+/// How many commands go up in one message, and after how many bytes no further one joins them: the server takes 4 MiB.
 const BATCH: usize = 1024;
+const BATCH_BYTES: usize = 1 << 20;
 /// The largest message from the server.
 const MESSAGE_MAX: usize = 64 << 20;
 
@@ -126,11 +128,7 @@ impl Stream {
         shared: Arc<Shared>,
     ) -> Result<Stream, String> {
         let (commands, queue) = mpsc::unbounded_channel();
-        let up = stream::unfold(queue, async |mut queue: mpsc::UnboundedReceiver<grpc::Command>| {
-            let mut commands = Vec::new();
-            let count = queue.recv_many(&mut commands, BATCH).await;
-            (count > 0).then_some((Up { commands }, queue))
-        });
+        let up = stream::unfold(queue, async |mut queue| Some((batch(&mut queue).await?, queue)));
         let mut client = LeasesClient::new(channel.clone()).max_decoding_message_size(MESSAGE_MAX);
         let state = Arc::new(State {
             unanswered: Mutex::default(),
@@ -285,6 +283,18 @@ impl State {
             let _ = self.shared.notices.send(notice);
         }
     }
+}
+
+/// Everything that is ready to go up.
+async fn batch(queue: &mut mpsc::UnboundedReceiver<grpc::Command>) -> Option<Up> {
+    let mut commands = vec![queue.recv().await?];
+    let mut bytes = commands[0].encoded_len();
+    while commands.len() < BATCH && bytes < BATCH_BYTES {
+        let Ok(command) = queue.try_recv() else { break };
+        bytes += command.encoded_len();
+        commands.push(command);
+    }
+    Some(Up { commands })
 }
 
 async fn read(mut down: Streaming<Down>, state: Arc<State>, address: String) {
