@@ -198,3 +198,70 @@ impl Held {
         self.touched.swap(false, Ordering::AcqRel)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use leasehold_api::{Class, Mode};
+    use leasehold_core::{Patience, Remaining, Span};
+
+    use super::*;
+    use crate::Moment;
+    use crate::testing::VirtualClock;
+
+    fn held(clock: &VirtualClock) -> Held {
+        let wish = Wish {
+            id: LeaseId::new(7).unwrap(),
+            holder: "ann".into(),
+            resources: vec!["a".into()],
+            mode: Mode::Exclusive,
+            ttl: Ttl::For(Span::seconds(102)),
+            class: Class::Lock,
+            patience: Patience::None,
+            fair: false,
+            priority: 0,
+            cooldown: Duration::ZERO,
+            metadata: Default::default(),
+        };
+        let granted = Granted { validity: validity(0), tokens: vec![Some(1)], waited: Duration::ZERO };
+        let keeping = Keeping { renewal: Renewal::THIRD, keep_in_jeopardy: false };
+        Held::new(Arc::new(wish), granted, keeping, Arc::new(clock.clone()))
+    }
+
+    /// Valid for 98 s from a sending at this second.
+    fn validity(sent: u64) -> Validity {
+        Validity::new(Moment::at(Duration::from_secs(sent)), Remaining::For(Span::seconds(102)))
+    }
+
+    #[test]
+    fn answers_that_overtake_each_other_do_not_shorten_anything() {
+        let clock = VirtualClock::new();
+        let held = held(&clock);
+        clock.jump(Duration::from_secs(50));
+        assert!(held.extend(validity(40)));
+        assert!(held.extend(validity(20)), "a late answer to an earlier attempt");
+        assert_eq!(held.left().unwrap(), Some(Duration::from_secs(88)));
+    }
+
+    #[test]
+    fn an_answer_whose_time_is_over_makes_nobody_valid() {
+        let clock = VirtualClock::new();
+        let held = held(&clock);
+        clock.jump(Duration::from_secs(120));
+        held.endanger();
+        assert!(!held.extend(validity(20)));
+        assert_eq!(held.standing().phase, Phase::Jeopardy);
+        assert!(held.left().is_err());
+        assert!(held.extend(validity(110)));
+        assert_eq!(held.left().unwrap(), Some(Duration::from_secs(88)));
+    }
+
+    #[test]
+    fn what_is_lost_stays_lost() {
+        let clock = VirtualClock::new();
+        let held = held(&clock);
+        assert!(held.lose(LostCause::Released));
+        assert!(!held.lose(LostCause::Expired));
+        assert!(!held.extend(validity(50)));
+        assert_eq!(held.lost_cause(), Some(LostCause::Released));
+    }
+}
