@@ -174,6 +174,37 @@ async fn a_repeated_grant_does_not_count_from_its_repetition() {
 }
 
 #[tokio::test]
+async fn a_grant_that_was_held_up_on_its_way_counts_from_its_sending() {
+    let server = TestServer::new();
+    let client = server.client();
+    server.freeze();
+    let waiting = tokio::spawn(client.lock("a").ttl(secs(10)).renewal(Renewal::None).acquire());
+    server.advance(secs(4)).await;
+    server.thaw();
+    server.settle().await;
+    let left = waiting.await.unwrap().unwrap().valid_for().unwrap();
+    assert!(left < millis(5_700), "{left:?}");
+}
+
+#[tokio::test]
+async fn a_place_that_was_lost_does_not_make_the_wait_longer() {
+    let server = TestServer::new();
+    let (ann, bob) = (server.client_of("ann"), server.client_of("bob"));
+    let _guard = ann.lock("a").acquire().await.unwrap();
+    let waiting = tokio::spawn(bob.lock("a").ttl(secs(4)).wait(secs(20)).acquire());
+    server.advance(secs(5)).await;
+    server.cut(&bob);
+    server.advance(secs(8)).await;
+    assert_eq!(server.store().lease_count(), 1, "one that is cut off loses its place");
+    server.mend(&bob);
+    server.advance(secs(6)).await;
+    assert_eq!(server.store().lease_count(), 2, "it waits again");
+    assert!(!waiting.is_finished());
+    server.advance(secs(2)).await;
+    assert!(matches!(waiting.await.unwrap(), Err(Error::TimedOut { .. })));
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_is_told_at_once() {
     let server = TestServer::new();
     server.stop();
