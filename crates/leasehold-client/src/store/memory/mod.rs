@@ -22,7 +22,7 @@ use super::{Capabilities, Granted, HandoverAsk, Incumbent, Notice, Progress, Pro
 use crate::{Clock, Error, MachineClock, Moment, Validity};
 use desk::Desk;
 
-/// A store in this process; see the [module](self).
+/// A store in this process: all that the service promises, except durability. Clones are the same store.
 #[derive(Clone, Debug)]
 pub struct Memory {
     desk: Arc<Desk>,
