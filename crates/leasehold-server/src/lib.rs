@@ -76,7 +76,7 @@ fn greet(config: &Config, running: &Running, started: Instant) {
     let _ = writeln!(out, "  data     {:<26}  (fsync on; survives restart)", config.data.display());
     let _ =
         writeln!(out, "  listen   {:<26}  (HTTP and gRPC; /openapi.json describes it)", format!("http://{address}"));
-    let _ = writeln!(out, "ready in {} ms - try:  lease acquire nightly", started.elapsed().as_millis());
+    let _ = writeln!(out, "ready in {} ms - try:  lease run nightly -- sleep 60", started.elapsed().as_millis());
     let _ = out.flush();
 }
 
