@@ -11,5 +11,6 @@ mod clients;
 mod history;
 mod http;
 mod proxy;
+mod runs;
 mod scenarios;
 mod server;

@@ -268,7 +268,7 @@ fn spawn(listen: &str, data: &Path, config: Option<&Path>) -> Result<Spawned, Re
     }
 }
 
-fn collect(mut from: impl Read + Send + 'static) -> (Arc<Mutex<String>>, thread::JoinHandle<()>) {
+pub(crate) fn collect(mut from: impl Read + Send + 'static) -> (Arc<Mutex<String>>, thread::JoinHandle<()>) {
     let text = Arc::new(Mutex::new(String::new()));
     let into = Arc::clone(&text);
     let reader = thread::spawn(move || {

@@ -5,7 +5,7 @@ use leasehold_api::Id;
 use leasehold_client::Endpoints;
 use leasehold_core::{Holder, Namespace, ResourceName};
 
-use crate::command::{acquire, config, entry, lab, manual, operator, resources, serve, top, watch};
+use crate::command::{acquire, config, elect, entry, lab, manual, operator, resources, run, serve, top, watch};
 use crate::output::Output;
 
 /// Lends resources for a limited time: locks, elections, reservations.
@@ -17,6 +17,7 @@ use crate::output::Output;
 #[command(after_help = "\
 Examples:
   lease serve                      start a server here
+  lease run orders/7 -- ./job.sh   run a command while holding it
   lease acquire orders/7 --hold    hold a resource until Ctrl-C
   lease ls                         see who holds what
   lease describe orders/7          see why one is not free
@@ -24,7 +25,8 @@ Examples:
   lease lab fencing                see why tokens matter
 
 Exit codes: 0 done, 2 usage, 66 not found, 69 unreachable, 73 conflict or stale token, 75 not acquired, \
-77 not permitted, 78 bad configuration, 79 lease lost")]
+77 not permitted, 78 bad configuration, 79 lease lost, 80 handed over, 124 held for too long, 126 and 127 command not \
+executable or not found, 128+n died of signal n; `run` and `elect` else exit as their command does")]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) globals: Globals,
@@ -64,6 +66,8 @@ pub(crate) enum Command {
 /// What a server can be asked to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
+    Run(Box<run::Run>),
+    Elect(Box<elect::Elect>),
     Acquire(acquire::Acquire),
     Renew(Renew),
     Release(Release),

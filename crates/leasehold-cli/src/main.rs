@@ -10,6 +10,7 @@ mod context;
 mod failure;
 mod output;
 mod render;
+mod run;
 mod settings;
 mod signals;
 mod waiting;
@@ -26,6 +27,9 @@ use crate::failure::Failure;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if let Some(code) = run::inner(std::env::args_os()) {
+        return code;
+    }
     let cli = Cli::parse();
     let done = match cli.command {
         Command::Serve(args) => return command::serve::run(args),

@@ -5,9 +5,12 @@ mod bad_input;
 mod client;
 mod directory;
 mod disk;
+mod elect;
 mod killed;
 mod overload;
-
+mod run;
+mod run_lost;
+mod run_signals;
 mod shutdown;
 mod time;
 mod waiting;

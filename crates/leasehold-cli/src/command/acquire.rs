@@ -77,7 +77,7 @@ pub(crate) struct Acquire {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum ClassArg {
+pub(crate) enum ClassArg {
     /// Exclusive work for seconds: 15s
     Lock,
     /// Leadership: 10s
@@ -91,7 +91,7 @@ enum ClassArg {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum ModeArg {
+pub(crate) enum ModeArg {
     /// Nobody else holds it
     Exclusive,
     /// Others may hold it in the same mode

@@ -2,6 +2,7 @@
 
 pub(crate) mod acquire;
 pub(crate) mod config;
+pub(crate) mod elect;
 pub(crate) mod entry;
 pub(crate) mod hold;
 pub(crate) mod lab;
@@ -10,6 +11,7 @@ pub(crate) mod manual;
 pub(crate) mod operator;
 pub(crate) mod reaction;
 pub(crate) mod resources;
+pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod top;
 pub(crate) mod watch;
@@ -21,6 +23,8 @@ use crate::failure::Failure;
 /// Carries out a client command.
 pub(crate) async fn run(command: ClientCommand, context: Context) -> Result<(), Failure> {
     match command {
+        ClientCommand::Run(args) => run::run(args, &context).await,
+        ClientCommand::Elect(args) => elect::run(args, &context).await,
         ClientCommand::Acquire(args) => acquire::run(args, &context).await,
         ClientCommand::Renew(args) => leases::renew(args, &context).await,
         ClientCommand::Release(args) => leases::release(args, &context).await,
