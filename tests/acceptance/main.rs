@@ -14,3 +14,4 @@ mod proxy;
 mod runs;
 mod scenarios;
 mod server;
+mod transcript;

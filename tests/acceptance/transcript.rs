@@ -85,7 +85,6 @@ impl<'a> Stage<'a> {
         let (home, environment) = (self.home, &self.environment);
         self.shells.entry(name.to_owned()).or_insert_with(|| Shell::open(home, environment))
     }
-
 }
 
 /// A shell on a terminal of its own.
@@ -108,6 +107,7 @@ impl Shell {
             .envs([("PS1", ""), ("PS2", ""), ("TERM", "xterm"), ("NO_COLOR", "1")])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::null())
             .process_group(0)
             .spawn()
             .expect("`script` gives a shell a terminal");

@@ -181,10 +181,8 @@ async fn losses_and_requests_come_unasked() {
     let digest = server.client().get(&resource("a")).json["holders"][0]["lease"].as_str().unwrap().to_owned();
     let revoke = json!({ "resource": "a", "reason": "stuck since noon" });
     server.client().post(&format!("{}/{digest}/revoke", crate::clients::LEASES), &revoke).expect(204);
-    match soon("the loss", guard.lost()).await {
-        LostCause::Revoked { reason, .. } => assert_eq!(reason, "stuck since noon"),
-        other => panic!("it was revoked, not {other:?}"),
-    }
+    let lost = soon("the loss", guard.lost()).await;
+    assert!(matches!(&lost, LostCause::Revoked { reason, .. } if reason == "stuck since noon"), "{lost:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
