@@ -5,8 +5,16 @@
 //! the same [`Wish::id`] must find what an earlier attempt led to. What a store cannot promise is missing from
 //! its [`Capabilities`], and asking for it is an error instead of less.
 
+#[cfg(feature = "etcd")]
+pub mod etcd;
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
+mod foreign;
 mod leasehold;
 mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
 
 use std::collections::BTreeMap;
 use std::fmt;
