@@ -193,7 +193,8 @@ impl Inner {
     async fn enter(&self, wish: &Wish) -> Result<Queue, Error> {
         let (queue, key, ended) = (self.queue(resource(wish)), self.key(wish, wish.id), self.ended(wish.id));
         let absent = |key: &str, end: Option<String>| {
-            let mut compare = json!({"target": "CREATE", "result": "EQUAL", "key": base64(key), "create_revision": "0"});
+            let mut compare =
+                json!({"target": "CREATE", "result": "EQUAL", "key": base64(key), "create_revision": "0"});
             if let Some(end) = end {
                 compare["range_end"] = json!(base64(&end));
             }
@@ -263,10 +264,8 @@ impl Inner {
         let asks: Vec<String> =
             leases.iter().map(|lease| json!({"ID": lease.id.number().to_string()}).to_string()).collect();
         let (sent, answers) = self.gateway.stream("/v3/lease/keepalive", asks.join("\n")).await?;
-        let looks: Vec<Value> = leases
-            .iter()
-            .map(|lease| json!({"request_range": first_range(&self.queue(resource(lease)))}))
-            .collect();
+        let looks: Vec<Value> =
+            leases.iter().map(|lease| json!({"request_range": first_range(&self.queue(resource(lease)))})).collect();
         let (_, looked) = self.gateway.call("/v3/kv/txn", &json!({"success": looks})).await?;
         let renewed = leases.iter().enumerate().map(|(index, lease)| {
             let id = lease.id.number().to_string();

@@ -23,7 +23,6 @@ use tokio::sync::Mutex;
 
 use super::foreign::{self, InTheWay, Look, Note, Other};
 use super::{Capabilities, Capability, Granted, HandoverAsk, Incumbent, Notice, ProgressTo, Store, Wish};
-use crate::http::cause_of;
 use crate::{Error, Moment, Validity};
 
 /// The name in messages.
@@ -243,7 +242,13 @@ impl Inner {
         {
             return foreign::denied(format!("{} refuses: {error}", self.addr));
         }
-        Error::Unreachable { addr: self.addr.clone(), cause: cause_of(error) }
+        let cause = match error {
+            _ if error.is_connection_refusal() => "connection refused".to_owned(),
+            _ if error.is_timeout() => "no answer in time".to_owned(),
+            _ if error.is_connection_dropped() => "connection closed".to_owned(),
+            _ => error.to_string(),
+        };
+        Error::Unreachable { addr: self.addr.clone(), cause }
     }
 
     fn strange(&self, answers: &[Value]) -> Error {
