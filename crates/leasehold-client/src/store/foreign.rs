@@ -1,8 +1,5 @@
 //! What the stores over other systems have in common: checks before anything is sent, refusals that name the holder,
-//! and waiting by looking again.
-//!
-//! These systems keep no queue of ours, so a waiter looks again after a short random pause, or when the holder's
-//! time should be over. Servers live by their own clocks, so this waits in real time.
+//! and how long a wait may last. Servers live by their own clocks, so this counts in real time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +9,7 @@ use leasehold_core::{Holder, LeaseId, Patience, Remaining, ResourceName, Span, T
 use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 
-use super::{Granted, Progress, ProgressTo, Store, Wish};
+use super::{Progress, Store, Wish};
 use crate::{Error, LostCause, Moment};
 
 /// How long the end of a lease is remembered, so that a late copy of its grant finds it over.
@@ -127,15 +124,6 @@ impl InTheWay {
     }
 }
 
-/// What one look of a waiter led to.
-#[derive(Debug)]
-pub(super) enum Look {
-    /// It is granted.
-    Granted(Granted),
-    /// Somebody is in the way.
-    InTheWay(InTheWay),
-}
-
 /// How long a wait may still last: none if it is not to wait at all, the largest duration if for ever.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wait {
@@ -162,30 +150,6 @@ impl Wait {
                 Some(_) | None => Err(in_the_way.timed_out()),
             },
         }
-    }
-}
-
-/// Looks again and again until the wish is granted or its patience is over.
-pub(super) async fn poll<F>(wish: &Wish, progress: &ProgressTo, mut look: impl FnMut() -> F) -> Result<Granted, Error>
-where
-    F: Future<Output = Result<Look, Error>>,
-{
-    let wait = Wait::begin(wish.patience);
-    let mut waited = Duration::ZERO;
-    loop {
-        let in_the_way = match look().await? {
-            Look::Granted(granted) => return Ok(Granted { waited, ..granted }),
-            Look::InTheWay(in_the_way) => in_the_way,
-        };
-        let left = wait.left(&in_the_way)?;
-        progress.tell(in_the_way.progress());
-        let over = match in_the_way.other.as_ref().map(|other| other.remaining) {
-            // One more, because a server counts what is left in whole milliseconds, rounded down.
-            Some(Remaining::For(span)) => Duration::from_millis(span.0.saturating_add(1)),
-            Some(Remaining::Endless) | None => Duration::MAX,
-        };
-        tokio::time::sleep(pause().min(over).min(left)).await;
-        waited = wait.elapsed();
     }
 }
 

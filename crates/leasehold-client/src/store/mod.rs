@@ -11,6 +11,8 @@ pub mod etcd;
 mod foreign;
 mod leasehold;
 mod memory;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod poll;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]

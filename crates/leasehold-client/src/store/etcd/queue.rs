@@ -55,7 +55,9 @@ impl Place {
 
 /// What is written at a place: the note, and since when.
 pub(super) fn note(wish: &Wish) -> String {
-    json!({"holder": wish.holder, "metadata": wish.metadata, "since_ms": wall_ms()}).to_string()
+    let mut note: Value = serde_json::from_str(&Note::of(wish)).unwrap_or_default();
+    note["since_ms"] = json!(wall_ms());
+    note.to_string()
 }
 
 /// Wall time in milliseconds since 1970, for people.
@@ -80,5 +82,5 @@ pub(super) fn first_range(queue: &str) -> Value {
 
 /// The end of the range of all keys of a queue, whose name ends with a slash: `0` follows it.
 pub(super) fn end(queue: &str) -> String {
-    format!("{}0", queue.trim_end_matches('/').to_owned() + "/")
+    format!("{}0", queue.strip_suffix('/').unwrap_or(queue))
 }

@@ -21,7 +21,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls, Row};
 
-use super::foreign::{self, InTheWay, Look, Note, Other};
+use super::foreign::{self, InTheWay, Note, Other};
+use super::poll::{Look, poll};
 use super::{Capabilities, Capability, Granted, HandoverAsk, Incumbent, Notice, ProgressTo, Store, Wish};
 use crate::http::cause_of;
 use crate::{Error, Moment, Validity};
@@ -100,7 +101,7 @@ impl Store for PostgresStore {
         let inner = self.0.clone();
         async move {
             checked?;
-            foreign::poll(&wish, &progress, || inner.look(&wish)).await
+            poll(&wish, &progress, || inner.look(&wish)).await
         }
         .boxed()
     }

@@ -21,7 +21,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, ErrorKind, Pipeline, RedisError, Script, ServerErrorKind, Value};
 use tokio::sync::Mutex;
 
-use super::foreign::{self, InTheWay, Look, Note, Other};
+use super::foreign::{self, InTheWay, Note, Other};
+use super::poll::{Look, poll};
 use super::{Capabilities, Capability, Granted, HandoverAsk, Incumbent, Notice, ProgressTo, Store, Wish};
 use crate::{Error, Moment, Validity};
 
@@ -83,7 +84,7 @@ impl Store for RedisStore {
         let inner = self.0.clone();
         async move {
             checked?;
-            foreign::poll(&wish, &progress, || inner.look(&wish)).await
+            poll(&wish, &progress, || inner.look(&wish)).await
         }
         .boxed()
     }
