@@ -162,9 +162,6 @@ pub(super) fn pause() -> Duration {
 pub(super) fn check(wish: &Wish, store: &dyn Store) -> Result<(), Error> {
     wish.check(store)?;
     Holder::new(&wish.holder).map_err(|reason| Error::invalid("holder", format!("holder: {reason}")))?;
-    if wish.resources.is_empty() {
-        return Err(Error::invalid("resources", "the lease would hold nothing; name at least one resource"));
-    }
     for name in &wish.resources {
         check_resource(name)?;
     }

@@ -298,8 +298,11 @@ impl Wish {
         .collect()
     }
 
-    /// Refuses a wish that goes beyond what `store` can promise.
+    /// Refuses a wish for nothing, and one that goes beyond what `store` can promise.
     pub fn check(&self, store: &dyn Store) -> Result<(), Error> {
+        if self.resources.is_empty() {
+            return Err(Error::invalid("resources", "the lease would hold nothing; name at least one resource"));
+        }
         let can = store.capabilities();
         match self.needs().into_iter().find(|needed| !can.has(*needed)) {
             Some(wanted) => Err(Error::Unsupported { store: store.name(), wanted }),

@@ -4,14 +4,20 @@
 //! where it is promised, and that it is refused elsewhere is a behaviour too. `harness.rs` says what a store must
 //! bring to be tested, and each file of `servers/` starts a real server of one kind. To add a store, implement
 //! `Harness` and add a test below.
-#![cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 mod behaviours;
 mod harness;
+mod memory;
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
 mod servers;
 #[cfg(all(feature = "redis", feature = "etcd", feature = "postgres"))]
 mod table;
+
+#[test]
+fn memory_keeps_the_contract() {
+    harness::run("memory", memory::start);
+}
 
 #[cfg(feature = "redis")]
 #[test]

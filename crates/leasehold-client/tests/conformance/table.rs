@@ -26,9 +26,10 @@ fn row(capability: Capability, title: &str, stores: &[Box<dyn Store>]) -> String
 
 #[test]
 fn the_guide_lists_what_each_store_promises() {
-    use leasehold_client::store::{etcd::EtcdStore, postgres::PostgresStore, redis::RedisStore};
+    use leasehold_client::store::{Memory, etcd::EtcdStore, postgres::PostgresStore, redis::RedisStore};
 
     let stores: Vec<Box<dyn Store>> = vec![
+        Box::new(Memory::new()),
         Box::new(RedisStore::at("redis://127.0.0.1").unwrap()),
         Box::new(EtcdStore::at("http://127.0.0.1:2379").unwrap()),
         Box::new(PostgresStore::at("postgres://127.0.0.1/x").unwrap()),
