@@ -6,7 +6,7 @@
 //! its [`Capabilities`], and asking for it is an error instead of less.
 
 #[cfg(feature = "etcd")]
-pub mod etcd;
+mod etcd;
 #[cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
 mod foreign;
 mod leasehold;
@@ -14,9 +14,9 @@ mod memory;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod poll;
 #[cfg(feature = "postgres")]
-pub mod postgres;
+mod postgres;
 #[cfg(feature = "redis")]
-pub mod redis;
+mod redis;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,8 +30,14 @@ use leasehold_core::{LeaseId, Patience, Ttl};
 
 use crate::{Error, LostCause, Validity};
 
+#[cfg(feature = "redis")]
+pub use self::redis::Redis;
+#[cfg(feature = "etcd")]
+pub use etcd::Etcd;
 pub use leasehold::Leasehold;
 pub use memory::Memory;
+#[cfg(feature = "postgres")]
+pub use postgres::Postgres;
 
 /// A store of leases. All futures run on the client's own thread, in a tokio runtime.
 pub trait Store: Send + Sync + 'static {

@@ -8,11 +8,16 @@
 
 mod behaviours;
 mod harness;
+mod leasehold;
 mod memory;
-#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
 mod servers;
 #[cfg(all(feature = "redis", feature = "etcd", feature = "postgres"))]
 mod table;
+
+#[test]
+fn leasehold_keeps_the_contract() {
+    harness::run("leasehold", leasehold::start);
+}
 
 #[test]
 fn memory_keeps_the_contract() {

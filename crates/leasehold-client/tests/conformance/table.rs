@@ -26,13 +26,14 @@ fn row(capability: Capability, title: &str, stores: &[Box<dyn Store>]) -> String
 
 #[test]
 fn the_guide_lists_what_each_store_promises() {
-    use leasehold_client::store::{Memory, etcd::EtcdStore, postgres::PostgresStore, redis::RedisStore};
+    use leasehold_client::store::{Etcd, Leasehold, Memory, Postgres, Redis};
 
     let stores: Vec<Box<dyn Store>> = vec![
+        Box::new(Leasehold::new(Default::default(), "default")),
         Box::new(Memory::new()),
-        Box::new(RedisStore::at("redis://127.0.0.1").unwrap()),
-        Box::new(EtcdStore::at("http://127.0.0.1:2379").unwrap()),
-        Box::new(PostgresStore::at("postgres://127.0.0.1/x").unwrap()),
+        Box::new(Redis::at("redis://127.0.0.1").unwrap()),
+        Box::new(Etcd::at("http://127.0.0.1:2379").unwrap()),
+        Box::new(Postgres::at("postgres://127.0.0.1/x").unwrap()),
     ];
     let names: Vec<String> = stores.iter().map(|store| format!("`{}`", store.name())).collect();
     let mut expected = vec![format!("| | {} |", names.join(" | ")), format!("|---{}|", "|---".repeat(stores.len()))];

@@ -36,7 +36,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(50);
 
 /// The store over an etcd cluster. Clones share their connections.
 #[derive(Clone, Debug)]
-pub struct EtcdStore(Arc<Inner>);
+pub struct Etcd(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -46,22 +46,22 @@ struct Inner {
     marks: Mutex<Option<(i64, Moment)>>,
 }
 
-impl EtcdStore {
+impl Etcd {
     /// A store at addresses like `http://10.0.0.1:2379,http://10.0.0.2:2379`, with keys that begin with `leasehold/`.
-    pub fn at(endpoints: &str) -> Result<EtcdStore, Error> {
-        EtcdStore::with_prefix(endpoints, "leasehold")
+    pub fn at(endpoints: &str) -> Result<Etcd, Error> {
+        Etcd::with_prefix(endpoints, "leasehold")
     }
 
     /// The same with keys that begin with `prefix` and a slash; stores with other prefixes do not see each other.
-    pub fn with_prefix(endpoints: &str, prefix: &str) -> Result<EtcdStore, Error> {
+    pub fn with_prefix(endpoints: &str, prefix: &str) -> Result<Etcd, Error> {
         let endpoints: Endpoints =
             endpoints.parse().map_err(|error| Error::invalid("addr", format!("etcd address: {error}")))?;
         let gateway = Gateway::new(endpoints);
-        Ok(EtcdStore(Arc::new(Inner { gateway, prefix: prefix.to_owned(), marks: Mutex::new(None) })))
+        Ok(Etcd(Arc::new(Inner { gateway, prefix: prefix.to_owned(), marks: Mutex::new(None) })))
     }
 }
 
-impl Store for EtcdStore {
+impl Store for Etcd {
     fn name(&self) -> &'static str {
         NAME
     }

@@ -50,7 +50,7 @@ type Typed<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// The store over a PostgreSQL database. Clones share one connection, made when it is first needed.
 #[derive(Clone, Debug)]
-pub struct PostgresStore(Arc<Inner>);
+pub struct Postgres(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -59,16 +59,16 @@ struct Inner {
     client: Mutex<Option<Arc<Client>>>,
 }
 
-impl PostgresStore {
+impl Postgres {
     /// A store at an address like `postgres://user:password@127.0.0.1:5432/database`, without TLS.
-    pub fn at(url: &str) -> Result<PostgresStore, Error> {
+    pub fn at(url: &str) -> Result<Postgres, Error> {
         let config: Config =
             url.parse().map_err(|error| Error::invalid("addr", format!("postgres address: {error}")))?;
-        Ok(PostgresStore::with_config(config))
+        Ok(Postgres::with_config(config))
     }
 
     /// A store with all settings of a connection at hand.
-    pub fn with_config(mut config: Config) -> PostgresStore {
+    pub fn with_config(mut config: Config) -> Postgres {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(foreign::CONNECT_TIMEOUT);
         }
@@ -76,11 +76,11 @@ impl PostgresStore {
             config.application_name("leasehold");
         }
         let addr = addr(&config);
-        PostgresStore(Arc::new(Inner { config, addr, client: Mutex::new(None) }))
+        Postgres(Arc::new(Inner { config, addr, client: Mutex::new(None) }))
     }
 }
 
-impl Store for PostgresStore {
+impl Store for Postgres {
     fn name(&self) -> &'static str {
         NAME
     }

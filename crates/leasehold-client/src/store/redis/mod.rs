@@ -33,7 +33,7 @@ const PIPELINE_MAX: usize = 1000;
 
 /// The store over one Redis server. Clones share one connection, made when it is first needed.
 #[derive(Clone)]
-pub struct RedisStore(Arc<Inner>);
+pub struct Redis(Arc<Inner>);
 
 struct Inner {
     client: Client,
@@ -42,29 +42,29 @@ struct Inner {
     connection: Mutex<Option<MultiplexedConnection>>,
 }
 
-impl std::fmt::Debug for RedisStore {
+impl std::fmt::Debug for Redis {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RedisStore").field("addr", &self.0.addr).field("prefix", &self.0.prefix).finish()
+        f.debug_struct("Redis").field("addr", &self.0.addr).field("prefix", &self.0.prefix).finish()
     }
 }
 
-impl RedisStore {
+impl Redis {
     /// A store at an address like `redis://127.0.0.1:6379/0`, with keys that begin with `leasehold:`.
-    pub fn at(url: &str) -> Result<RedisStore, Error> {
-        RedisStore::with_prefix(url, "leasehold")
+    pub fn at(url: &str) -> Result<Redis, Error> {
+        Redis::with_prefix(url, "leasehold")
     }
 
     /// The same with keys that begin with `prefix` and a colon; stores with other prefixes do not see each other.
-    pub fn with_prefix(url: &str, prefix: &str) -> Result<RedisStore, Error> {
+    pub fn with_prefix(url: &str, prefix: &str) -> Result<Redis, Error> {
         let client = Client::open(url).map_err(|error| Error::invalid("addr", format!("redis address: {error}")))?;
         // Without the password, which the address may contain.
         let addr = format!("redis://{}", client.get_connection_info().addr());
         let connection = Mutex::new(None);
-        Ok(RedisStore(Arc::new(Inner { client, addr, prefix: prefix.to_owned(), connection })))
+        Ok(Redis(Arc::new(Inner { client, addr, prefix: prefix.to_owned(), connection })))
     }
 }
 
-impl Store for RedisStore {
+impl Store for Redis {
     fn name(&self) -> &'static str {
         NAME
     }

@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use leasehold_client::store::Store;
-use leasehold_client::store::etcd::EtcdStore;
+use leasehold_client::store::{self, Store};
 use leasehold_core::Span;
 use rustix::process::Signal;
 
@@ -33,7 +32,7 @@ pub(crate) fn start() -> Result<Etcd, Missing> {
 
 impl Harness for Etcd {
     fn client(&self) -> Arc<dyn Store> {
-        Arc::new(EtcdStore::at(&format!("http://127.0.0.1:{}", self.port)).unwrap())
+        Arc::new(store::Etcd::at(&format!("http://127.0.0.1:{}", self.port)).unwrap())
     }
 
     fn shortest_ttl(&self) -> Span {
@@ -42,8 +41,8 @@ impl Harness for Etcd {
 
     fn absent(&self) -> Option<(Arc<dyn Store>, String)> {
         let [port] = free_ports();
-        let store = EtcdStore::at(&format!("http://127.0.0.1:{port}")).unwrap();
-        Some((Arc::new(store), format!("127.0.0.1:{port}")))
+        let absent = store::Etcd::at(&format!("http://127.0.0.1:{port}")).unwrap();
+        Some((Arc::new(absent), format!("127.0.0.1:{port}")))
     }
 
     fn crash(&self) -> bool {

@@ -12,12 +12,14 @@ pub(crate) mod redis;
 
 use std::fs::File;
 use std::net::TcpListener;
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
 use crate::harness::Missing;
 
 /// Where the shared libraries are that came with the programs.
@@ -58,6 +60,7 @@ impl Drop for Server {
     }
 }
 
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
 /// The program to start: the one that `variable` names, or the first in the usual places.
 pub(crate) fn program(variable: &str, name: &str, package: &str, places: &[PathBuf]) -> Result<PathBuf, Missing> {
     if let Some(path) = std::env::var_os(variable).filter(|path| !path.is_empty()) {

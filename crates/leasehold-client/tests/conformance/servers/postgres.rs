@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use leasehold_client::store::Store;
-use leasehold_client::store::postgres::PostgresStore;
+use leasehold_client::store::{self, Store};
 use rustix::process::Signal;
 
 use super::{Server, command, free_ports, program, version};
@@ -76,13 +75,13 @@ impl Postgres {
 
 impl Harness for Postgres {
     fn client(&self) -> Arc<dyn Store> {
-        Arc::new(PostgresStore::at(&self.url()).unwrap())
+        Arc::new(store::Postgres::at(&self.url()).unwrap())
     }
 
     fn absent(&self) -> Option<(Arc<dyn Store>, String)> {
         let [port] = free_ports();
-        let store = PostgresStore::at(&format!("postgres://me:secret@127.0.0.1:{port}/postgres")).unwrap();
-        Some((Arc::new(store), format!("127.0.0.1:{port}")))
+        let absent = store::Postgres::at(&format!("postgres://me:secret@127.0.0.1:{port}/postgres")).unwrap();
+        Some((Arc::new(absent), format!("127.0.0.1:{port}")))
     }
 
     fn crash(&self) -> bool {

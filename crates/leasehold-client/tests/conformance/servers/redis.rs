@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use leasehold_client::store::Store;
-use leasehold_client::store::redis::RedisStore;
+use leasehold_client::store::{self, Store};
 use rustix::process::Signal;
 
 use super::{Server, command, free_ports, program, version};
@@ -28,13 +27,13 @@ pub(crate) fn start() -> Result<Redis, Missing> {
 
 impl Harness for Redis {
     fn client(&self) -> Arc<dyn Store> {
-        Arc::new(RedisStore::at(&format!("redis://127.0.0.1:{}", self.port)).unwrap())
+        Arc::new(store::Redis::at(&format!("redis://127.0.0.1:{}", self.port)).unwrap())
     }
 
     fn absent(&self) -> Option<(Arc<dyn Store>, String)> {
         let [port] = free_ports();
-        let store = RedisStore::at(&format!("redis://:secret@127.0.0.1:{port}")).unwrap();
-        Some((Arc::new(store), format!("127.0.0.1:{port}")))
+        let absent = store::Redis::at(&format!("redis://:secret@127.0.0.1:{port}")).unwrap();
+        Some((Arc::new(absent), format!("127.0.0.1:{port}")))
     }
 
     fn crash(&self) -> bool {
