@@ -47,15 +47,9 @@ pub(crate) struct Missing(pub(crate) String);
 /// Starts a store and holds it against the whole list.
 pub(crate) fn run<H: Harness + 'static>(name: &str, start: impl FnOnce() -> Result<H, Missing>) {
     let began = Instant::now();
-    let harness: Arc<dyn Harness> = match start() {
-        Ok(harness) => Arc::new(harness),
-        Err(Missing(what)) if std::env::var_os("CI").is_none_or(|ci| ci.is_empty()) => {
-            return tell(&format!("skipped: conformance of {name}: {what}"));
-        }
-        Err(Missing(what)) => panic!("{what}; in CI nothing is skipped"),
-    };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let (ran, unpromised) = runtime.block_on(async {
+    let Some(harness) = started(&format!("conformance of {name}"), start) else { return };
+    let harness: Arc<dyn Harness> = Arc::new(harness);
+    let (ran, unpromised) = runtime().block_on(async {
         ready(&*harness.client()).await;
         run_all(name, &harness).await
     });
@@ -65,6 +59,38 @@ pub(crate) fn run<H: Harness + 'static>(name: &str, start: impl FnOnce() -> Resu
         began.elapsed().as_secs_f32(),
         if unpromised.is_empty() { "nothing".to_owned() } else { unpromised.join(", ") },
     ));
+}
+
+/// Starts a store for one test that is not in the list.
+#[cfg(feature = "postgres")]
+pub(crate) fn run_alone<H: Harness + 'static>(
+    name: &str,
+    start: impl FnOnce() -> Result<H, Missing>,
+    test: impl FnOnce(&H, Case) -> futures_util::future::BoxFuture<'static, ()>,
+) {
+    let Some(harness) = started(name, start) else { return };
+    let harness = Arc::new(harness);
+    let case = Case { harness: harness.clone(), resource: "case/alone".to_owned() };
+    runtime().block_on(async {
+        ready(&*harness.client()).await;
+        tokio::time::timeout(PATIENCE, test(&harness, case)).await.expect("it comes to its end in time");
+    });
+}
+
+/// Starts a store, or tells that it is skipped; in CI nothing is.
+fn started<H>(what: &str, start: impl FnOnce() -> Result<H, Missing>) -> Option<H> {
+    match start() {
+        Ok(harness) => Some(harness),
+        Err(Missing(why)) if std::env::var_os("CI").is_none_or(|ci| ci.is_empty()) => {
+            tell(&format!("skipped: {what}: {why}"));
+            None
+        }
+        Err(Missing(why)) => panic!("{why}; in CI nothing is skipped"),
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
 async fn run_all(name: &str, harness: &Arc<dyn Harness>) -> (usize, Vec<&'static str>) {

@@ -7,6 +7,8 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 mod behaviours;
+#[cfg(feature = "postgres")]
+mod fence;
 mod harness;
 mod leasehold;
 mod memory;

@@ -133,7 +133,9 @@ pub(super) async fn waiters_are_served_in_order(case: Case) {
 
 pub(super) async fn a_change_of_holder_is_noticed(case: Case) {
     let (ann, bob) = (case.client(), case.client());
+    assert_eq!(bob.incumbent(&case.resource).await, None);
     let changed = bob.0.changed(&case.resource);
     ann.grant(&case.wish("ann")).await.unwrap();
+    // What happened before it was awaited counts too.
     tokio::time::timeout(Duration::from_secs(20), changed).await.expect("the holder has changed").unwrap();
 }
