@@ -14,6 +14,7 @@ cargo xtask COMMAND
   test    everything that CI runs: tidy checks, licences, format, lints, documents, all tests;
           fetches Redis, etcd and PostgreSQL for them if they are missing
   lint    the same without the tests
+  peers   find or fetch those servers, and print the variables that tell tests where they are
   bench   measure this machine: cargo xtask bench [-- NAME...]
 ";
 
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     let done = match arguments.first().map(String::as_str) {
         Some("test") => lint() && test(&arguments[1..]),
         Some("lint") => lint(),
+        Some("peers") => step("servers of other systems", peers::print),
         Some("bench") => bench(&arguments[1..]),
         Some("help" | "--help" | "-h") | None => {
             eprint!("{HELP}");

@@ -63,6 +63,15 @@ pub(crate) fn environment() -> Result<Vec<(String, String)>, String> {
     Ok(environment)
 }
 
+/// Prints the variables for a shell: `eval "$(cargo xtask peers)"`, then `cargo test` as usual.
+#[allow(clippy::print_stdout, reason = "it is what was asked for")]
+pub(crate) fn print() -> Result<(), String> {
+    for (name, value) in environment()? {
+        println!("export {name}='{value}'");
+    }
+    Ok(())
+}
+
 impl Peer {
     /// The program on this machine or in the cache, if it runs, and its version.
     fn find(&self, cache: &Path) -> Option<(PathBuf, String)> {
