@@ -72,7 +72,11 @@ pub(super) async fn renewals_keep_it(case: Case) {
         let left_before = validity.left();
         // A machine too busy to renew in time proves nothing here.
         match ann.renew(&wish).await {
-            Ok(renewed) => validity = renewed,
+            Ok(renewed) => {
+                let full = renewed.left_at(renewed.sent()).unwrap();
+                assert!(full >= Duration::from_millis(case.short().0 * 9 / 10), "renewed for {full:?} only");
+                validity = renewed;
+            }
             Err(error) => {
                 assert!(validity.is_over(), "with {left_before:?} left: {error}");
                 return;

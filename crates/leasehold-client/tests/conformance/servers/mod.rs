@@ -15,6 +15,7 @@ use std::net::TcpListener;
 #[cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -89,8 +90,17 @@ pub(crate) fn version(program: &std::path::Path) -> String {
     String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned()
 }
 
-/// Different ports that were free a moment ago.
+/// Different ports that were free a moment ago. They lie below those that the system gives to clients, and no two calls
+/// get the same one, so that nobody takes them before a server does.
 pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    [(); N].map(|()| {
+        loop {
+            let next = std::process::id().wrapping_mul(97).wrapping_add(CALLS.fetch_add(1, Ordering::Relaxed));
+            let port = 12_000 + u16::try_from(next % 8_000).unwrap();
+            if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+                return port;
+            }
+        }
+    })
 }
