@@ -21,7 +21,8 @@ const PERMISSIVE: [&str; 11] = [
 pub(crate) fn check() -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["tree", "--workspace", "--locked", "--edges", "normal,build", "--prefix", "none", "--format", "{p}|{l}"])
+        .args(["tree", "--workspace", "--all-features", "--locked", "--edges", "normal,build"])
+        .args(["--prefix", "none", "--format", "{p}|{l}"])
         .output()
         .map_err(|error| format!("cargo could not be started: {error}"))?;
     if !output.status.success() {

@@ -1,6 +1,8 @@
 //! One entry for tests, tidy checks and benchmarks: `cargo xtask test`.
 
 mod licences;
+mod links;
+mod peers;
 mod tidy;
 
 use std::process::{Command, ExitCode};
@@ -9,8 +11,10 @@ use std::time::Instant;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test    everything that CI runs: tidy checks, licences, format, lints, documents, all tests
+  test    everything that CI runs: tidy checks, licences, format, lints, documents, all tests;
+          fetches Redis, etcd and PostgreSQL for them if they are missing
   lint    the same without the tests
+  peers   find or fetch those servers, and print the variables that tell tests where they are
   bench   measure this machine: cargo xtask bench [-- NAME...]
 ";
 
@@ -19,6 +23,7 @@ fn main() -> ExitCode {
     let done = match arguments.first().map(String::as_str) {
         Some("test") => lint() && test(&arguments[1..]),
         Some("lint") => lint(),
+        Some("peers") => step("servers of other systems", peers::print),
         Some("bench") => bench(&arguments[1..]),
         Some("help" | "--help" | "-h") | None => {
             eprint!("{HELP}");
@@ -36,15 +41,29 @@ fn main() -> ExitCode {
 fn lint() -> bool {
     step("tidy", tidy::check)
         && step("licences", licences::check)
+        && step("links", links::check)
         && cargo("format", &["fmt", "--all", "--check"], &[])
-        && cargo("lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])
-        && cargo("documents", &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])
+        && cargo(
+            "lints",
+            &["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"],
+            &[],
+        )
+        && cargo(
+            "documents",
+            &["doc", "--workspace", "--no-deps", "--all-features", "--locked"],
+            &[("RUSTDOCFLAGS", "-D warnings")],
+        )
 }
 
 fn test(more: &[String]) -> bool {
-    let mut arguments = vec!["test", "--workspace", "--locked", "--no-fail-fast"];
+    let mut environment = Vec::new();
+    if !step("servers of other systems", || peers::environment().map(|found| environment = found)) {
+        return false;
+    }
+    let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let mut arguments = vec!["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"];
     arguments.extend(more.iter().map(String::as_str));
-    cargo("tests", &arguments, &[])
+    cargo("tests", &arguments, &environment)
 }
 
 fn bench(more: &[String]) -> bool {

@@ -5,8 +5,18 @@
 //! the same [`Wish::id`] must find what an earlier attempt led to. What a store cannot promise is missing from
 //! its [`Capabilities`], and asking for it is an error instead of less.
 
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
+mod foreign;
 mod leasehold;
 mod memory;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod poll;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,8 +30,14 @@ use leasehold_core::{LeaseId, Patience, Ttl};
 
 use crate::{Error, LostCause, Validity};
 
+#[cfg(feature = "redis")]
+pub use self::redis::Redis;
+#[cfg(feature = "etcd")]
+pub use etcd::Etcd;
 pub use leasehold::Leasehold;
 pub use memory::Memory;
+#[cfg(feature = "postgres")]
+pub use postgres::Postgres;
 
 /// A store of leases. All futures run on the client's own thread, in a tokio runtime.
 pub trait Store: Send + Sync + 'static {
@@ -288,8 +304,11 @@ impl Wish {
         .collect()
     }
 
-    /// Refuses a wish that goes beyond what `store` can promise.
+    /// Refuses a wish for nothing, and one that goes beyond what `store` can promise.
     pub fn check(&self, store: &dyn Store) -> Result<(), Error> {
+        if self.resources.is_empty() {
+            return Err(Error::invalid("resources", "the lease would hold nothing; name at least one resource"));
+        }
         let can = store.capabilities();
         match self.needs().into_iter().find(|needed| !can.has(*needed)) {
             Some(wanted) => Err(Error::Unsupported { store: store.name(), wanted }),

@@ -18,7 +18,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use leasehold_api::grpc::{self, answer::Outcome, command::Command};
 use leasehold_api::{Code, Problem};
-use leasehold_core::Patience;
+use leasehold_core::{Patience, Ttl};
 use parking_lot::Mutex;
 use tokio_stream::wrappers::BroadcastStream;
 
@@ -60,13 +60,41 @@ impl Leasehold {
         };
         if let Outcome::Granted(lease) = reply.outcome {
             self.link.attach(wish.id);
-            return wire::granted(&lease, wish, &[(reply.sent, reply.now), reply.pair], reply.now);
+            let granted = wire::granted(&lease, wish, &[(reply.sent, reply.now), reply.pair], reply.now)?;
+            return self.counted_from_now(wish, granted).await;
         }
         let error = wire::refused(stream.address(), reply.outcome);
         if !error.is_passing() {
             self.link.forget(wish.id);
         }
         Err(error)
+    }
+
+    /// Renews what was granted after a wait during which nothing else was answered: such an answer counts from before the
+    /// wait, and little or nothing of it may be left.
+    async fn counted_from_now(&self, wish: &Wish, granted: Granted) -> Result<Granted, Error> {
+        let Ttl::For(ttl) = wish.ttl else { return Ok(granted) };
+        let half = Duration::from_millis(ttl.0 / 2);
+        if granted.waited.is_zero() || granted.validity.left().is_none_or(|left| left > half) {
+            return Ok(granted);
+        }
+        let renewed = self.renew_all(&[wish.id.number()]).await?.pop();
+        let validity = renewed.expect("each lease of a renewal has an answer")?;
+        Ok(Granted { validity, ..granted })
+    }
+
+    async fn renew_all(&self, leases: &[u64]) -> Result<Vec<Result<Validity, Error>>, Error> {
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        let renew = grpc::RenewRequest { leases: leases.to_vec(), ..grpc::RenewRequest::default() };
+        let (reply, stream) = self.command(Command::Renew(Box::new(renew))).await?;
+        if let Outcome::Renewed(renewed) = &reply.outcome
+            && renewed.results.len() == leases.len()
+        {
+            return Ok(renewed.results.iter().map(|result| wire::renewed(result, reply.sent)).collect());
+        }
+        Err(wire::refused(stream.address(), reply.outcome))
     }
 
     async fn command(&self, command: Command) -> Result<(Reply, Arc<stream::Stream>), Error> {
@@ -139,21 +167,17 @@ impl Store for Leasehold {
 
     fn grant(&self, wish: Arc<Wish>, progress: ProgressTo) -> BoxFuture<'static, Result<Granted, Error>> {
         let store = self.clone();
-        Box::pin(async move { store.ask_for(&wish, true, progress).await })
+        Box::pin(async move {
+            wish.check(&store)?;
+            store.ask_for(&wish, true, progress).await
+        })
     }
 
     fn renew(&self, leases: Vec<Arc<Wish>>) -> BoxFuture<'static, Result<Vec<Result<Validity, Error>>, Error>> {
         let store = self.clone();
         Box::pin(async move {
-            let ids = leases.iter().map(|lease| lease.id.number()).collect();
-            let renew = grpc::RenewRequest { leases: ids, ..grpc::RenewRequest::default() };
-            let (reply, stream) = store.command(Command::Renew(Box::new(renew))).await?;
-            if let Outcome::Renewed(renewed) = &reply.outcome
-                && renewed.results.len() == leases.len()
-            {
-                return Ok(renewed.results.iter().map(|result| wire::renewed(result, reply.sent)).collect());
-            }
-            Err(wire::refused(stream.address(), reply.outcome))
+            let ids: Vec<u64> = leases.iter().map(|lease| lease.id.number()).collect();
+            store.renew_all(&ids).await
         })
     }
 

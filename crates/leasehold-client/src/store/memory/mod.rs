@@ -71,6 +71,7 @@ impl Memory {
     }
 
     async fn grant_wish(self, wish: Arc<Wish>, progress: ProgressTo) -> Result<Granted, Error> {
+        wish.check(&self)?;
         let sent = self.desk.now();
         let names = wish.resources.iter().map(|name| resource_name(name)).collect::<Result<Vec<_>, _>>()?;
         let grant = Command::Grant(self.grant_command(&wish, &names)?);
