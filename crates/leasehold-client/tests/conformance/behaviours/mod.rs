@@ -3,6 +3,7 @@
 mod capabilities;
 mod crash;
 mod ending;
+mod guards;
 mod holding;
 mod inputs;
 mod repeating;
@@ -68,6 +69,9 @@ behaviours! {
     several::a_waiter_gets_all_of_them if SeveralResources,
     several::crossing_wishes_do_not_block_each_other if SeveralResources,
     several::shared_holders_keep_others_out if SharedMode,
+    guards::a_guard_renews_itself_and_releases,
+    guards::a_dropped_guard_or_wait_leaves_nothing,
+    guards::a_guard_whose_lease_was_taken_is_lost,
     capabilities::what_is_not_promised_is_refused,
     capabilities::an_absent_store_is_named,
     inputs::what_makes_no_sense_is_refused,
