@@ -219,7 +219,7 @@ impl Story {
              A lease cannot stop a holder that sleeps between its last look and its write. The token can,\n\
              if what is written to refuses any token older than the newest one it has seen.\n\
              \n\
-             `lease acquire` prints the token of every grant, and `lease check {RESOURCE} TOKEN` asks for the current one."
+             `lease run` hands the token to its command as LEASE_FENCING_TOKEN; `lease check {RESOURCE} TOKEN` asks for the current one."
         ))?;
         match self.output {
             Output::Json => Ok(output::json(&json!({ "steps": self.steps }))?),
