@@ -219,7 +219,8 @@ impl Story {
              A lease cannot stop a holder that sleeps between its last look and its write. The token can,\n\
              if what is written to refuses any token older than the newest one it has seen.\n\
              \n\
-             `lease run` hands the token to its command as LEASE_FENCING_TOKEN; `lease check {RESOURCE} TOKEN` asks for the current one."
+             `lease run` hands the token to its command as LEASE_FENCING_TOKEN, and\n\
+             `lease check {RESOURCE} TOKEN` tells whether it is the current one."
         ))?;
         match self.output {
             Output::Json => Ok(output::json(&json!({ "steps": self.steps }))?),
