@@ -8,6 +8,7 @@ mod disk;
 mod elect;
 mod killed;
 mod overload;
+mod paused;
 mod readme;
 mod run;
 mod run_lost;

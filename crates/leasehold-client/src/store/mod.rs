@@ -71,7 +71,8 @@ pub trait Store: Send + Sync + 'static {
     /// Who holds a resource now.
     fn incumbent(&self, resource: &str) -> BoxFuture<'static, Result<Option<Incumbent>, Error>>;
 
-    /// Returns when the holder of a resource may have changed since the future was made; a store without push sleeps.
+    /// Returns when the holder of a resource may have changed since it was last looked at by [`Store::incumbent`]; a
+    /// store without push sleeps.
     fn changed(&self, resource: &str) -> BoxFuture<'static, Result<(), Error>>;
 
     /// Asks the holders of a resource to hand it over.
