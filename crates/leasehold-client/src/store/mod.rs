@@ -39,6 +39,9 @@ pub use memory::Memory;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 
+/// How soon a holder is looked at again where nothing is pushed.
+const LOOK_AGAIN_MS: std::ops::Range<u64> = 30..120;
+
 /// A store of leases. All futures run on the client's own thread, in a tokio runtime.
 pub trait Store: Send + Sync + 'static {
     /// The name of the store, for messages.
@@ -65,18 +68,30 @@ pub trait Store: Send + Sync + 'static {
     /// waiting, not even if a copy of the grant is still on its way: one attempt.
     fn abandon(&self, wish: Arc<Wish>) -> BoxFuture<'static, Result<(), Error>>;
 
-    /// What the store tells by itself about leases it granted, as far as it can push.
-    fn notices(&self) -> BoxStream<'static, Notice>;
+    /// What the store tells by itself about leases it granted; nothing from a store without push.
+    fn notices(&self) -> BoxStream<'static, Notice> {
+        Box::pin(futures_util::stream::pending())
+    }
 
     /// Who holds a resource now.
     fn incumbent(&self, resource: &str) -> BoxFuture<'static, Result<Option<Incumbent>, Error>>;
 
     /// Returns when the holder of a resource may have changed since it was last looked at by [`Store::incumbent`]; a
-    /// store without push sleeps.
-    fn changed(&self, resource: &str) -> BoxFuture<'static, Result<(), Error>>;
+    /// store without push sleeps a little.
+    fn changed(&self, _resource: &str) -> BoxFuture<'static, Result<(), Error>> {
+        // Never the same for two who look.
+        let pause = Duration::from_millis(rand::random_range(LOOK_AGAIN_MS));
+        Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            Ok(())
+        })
+    }
 
     /// Asks the holders of a resource to hand it over.
-    fn request_handover(&self, ask: HandoverAsk) -> BoxFuture<'static, Result<(), Error>>;
+    fn request_handover(&self, _ask: HandoverAsk) -> BoxFuture<'static, Result<(), Error>> {
+        let store = self.name();
+        Box::pin(async move { Err(Error::Unsupported { store, wanted: Capability::Handover }) })
+    }
 }
 
 /// What a lease should be: everything a store needs to grant it, keep it and end it.

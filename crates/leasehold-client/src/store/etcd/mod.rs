@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, BoxStream, StreamExt as _};
 use leasehold_core::{LeaseId, Remaining, Span, Ttl};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -24,7 +23,7 @@ use tokio::sync::Mutex;
 use self::gateway::{FAILED_PRECONDITION, Failed, Gateway, NOT_FOUND, base64, number};
 use self::queue::{Queue, first_range, range};
 use super::foreign::{self, ENDED_KEPT, InTheWay, Other, Wait};
-use super::{Capabilities, Capability, Granted, HandoverAsk, Incumbent, Notice, ProgressTo, Store, Wish};
+use super::{Capabilities, Granted, Incumbent, ProgressTo, Store, Wish};
 use crate::{Endpoints, Error, Moment, Validity};
 
 /// The name in messages.
@@ -101,10 +100,6 @@ impl Store for Etcd {
         self.release(wish)
     }
 
-    fn notices(&self) -> BoxStream<'static, Notice> {
-        stream::pending().boxed()
-    }
-
     fn incumbent(&self, resource: &str) -> BoxFuture<'static, Result<Option<Incumbent>, Error>> {
         let inner = self.0.clone();
         let resource = resource.to_owned();
@@ -115,18 +110,6 @@ impl Store for Etcd {
             Ok(first.map(|first| Incumbent { holder: first.note.holder, token: Some(first.token) }))
         }
         .boxed()
-    }
-
-    fn changed(&self, _resource: &str) -> BoxFuture<'static, Result<(), Error>> {
-        async {
-            tokio::time::sleep(foreign::pause()).await;
-            Ok(())
-        }
-        .boxed()
-    }
-
-    fn request_handover(&self, _ask: HandoverAsk) -> BoxFuture<'static, Result<(), Error>> {
-        async { Err(Error::Unsupported { store: NAME, wanted: Capability::Handover }) }.boxed()
     }
 }
 

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, try_join_all};
-use futures_util::stream::{self, BoxStream, StreamExt as _};
 use leasehold_core::{LeaseId, Remaining, Span};
 use tokio::sync::Mutex;
 use tokio_postgres::config::Host;
@@ -23,7 +22,7 @@ use tokio_postgres::{Client, Config, NoTls, Row};
 
 use super::foreign::{self, InTheWay, Note, Other};
 use super::poll::{Look, poll};
-use super::{Capabilities, Capability, Granted, HandoverAsk, Incumbent, Notice, ProgressTo, Store, Wish};
+use super::{Capabilities, Granted, Incumbent, ProgressTo, Store, Wish};
 use crate::http::cause_of;
 use crate::{Error, Moment, Validity};
 
@@ -125,10 +124,6 @@ impl Store for Postgres {
         self.release(wish)
     }
 
-    fn notices(&self) -> BoxStream<'static, Notice> {
-        stream::pending().boxed()
-    }
-
     fn incumbent(&self, resource: &str) -> BoxFuture<'static, Result<Option<Incumbent>, Error>> {
         let inner = self.0.clone();
         let resource = resource.to_owned();
@@ -140,18 +135,6 @@ impl Store for Postgres {
             Ok(Some(Incumbent { holder: Note::read(&note).holder, token: inner.number(row, "token")? }))
         }
         .boxed()
-    }
-
-    fn changed(&self, _resource: &str) -> BoxFuture<'static, Result<(), Error>> {
-        async {
-            tokio::time::sleep(foreign::pause()).await;
-            Ok(())
-        }
-        .boxed()
-    }
-
-    fn request_handover(&self, _ask: HandoverAsk) -> BoxFuture<'static, Result<(), Error>> {
-        async { Err(Error::Unsupported { store: NAME, wanted: Capability::Handover }) }.boxed()
     }
 }
 

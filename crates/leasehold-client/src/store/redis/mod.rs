@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, BoxStream, StreamExt as _};
 use leasehold_core::{LeaseId, Remaining, Span};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, ErrorKind, Pipeline, RedisError, Script, ServerErrorKind, Value};
@@ -23,7 +22,7 @@ use tokio::sync::Mutex;
 
 use super::foreign::{self, InTheWay, Note, Other};
 use super::poll::{Look, poll};
-use super::{Capabilities, Capability, Granted, HandoverAsk, Incumbent, Notice, ProgressTo, Store, Wish};
+use super::{Capabilities, Granted, Incumbent, ProgressTo, Store, Wish};
 use crate::{Error, Moment, Validity};
 
 /// The name in messages.
@@ -110,10 +109,6 @@ impl Store for Redis {
         self.release(wish)
     }
 
-    fn notices(&self) -> BoxStream<'static, Notice> {
-        stream::pending().boxed()
-    }
-
     fn incumbent(&self, resource: &str) -> BoxFuture<'static, Result<Option<Incumbent>, Error>> {
         let inner = self.0.clone();
         let resource = resource.to_owned();
@@ -126,18 +121,6 @@ impl Store for Redis {
             Ok(value.map(|other| Incumbent { holder: other.note.holder, token: Some(other.token) }))
         }
         .boxed()
-    }
-
-    fn changed(&self, _resource: &str) -> BoxFuture<'static, Result<(), Error>> {
-        async {
-            tokio::time::sleep(foreign::pause()).await;
-            Ok(())
-        }
-        .boxed()
-    }
-
-    fn request_handover(&self, _ask: HandoverAsk) -> BoxFuture<'static, Result<(), Error>> {
-        async { Err(Error::Unsupported { store: NAME, wanted: Capability::Handover }) }.boxed()
     }
 }
 
