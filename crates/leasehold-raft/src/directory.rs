@@ -3,6 +3,7 @@
 //! ```text
 //! DIR/LOCK                 held by the running process; contains its pid
 //! DIR/identity             cluster id and node id, written once
+//! DIR/peers                which other nodes were met, with which data; see `peer/seen.rs`
 //! DIR/groups/0/log/        the log files of the first Raft group
 //! DIR/groups/0/snapshots/  its snapshots
 //! ```
@@ -26,7 +27,7 @@ const IDENTITY_TITLE: &str = "leasehold node identity, version 1";
 /// Who a data directory belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The cluster, a random number chosen when its first node started.
+    /// The cluster: a random number chosen when its first node started, or derived from the list of its members.
     pub cluster: u128,
     /// The node in it. Never reused, not even after its data is lost.
     pub node: u64,
@@ -43,8 +44,9 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Makes the directory if it is not there, locks it, and reads or writes its identity.
-    pub(crate) fn open(path: &Path) -> Result<Directory, OpenError> {
+    /// Makes the directory if it is not there, locks it, and reads or writes its identity: the wanted one, or a new
+    /// cluster's. A directory with another identity than the wanted one is refused.
+    pub(crate) fn open(path: &Path, wanted: Option<Identity>) -> Result<Directory, OpenError> {
         make_directory(path)?;
         let lock = lock(path)?;
         let file = path.join("identity");
@@ -52,12 +54,15 @@ impl Directory {
             Ok(text) => (parse(&file, &text)?, false),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 refuse_orphans(path, &file)?;
-                let identity = Identity { cluster: rand::random(), node: 1 };
+                let identity = wanted.unwrap_or_else(|| Identity { cluster: rand::random(), node: 1 });
                 write_whole(&file, render(&identity).as_bytes()).at("write", &file)?;
                 (identity, true)
             }
             Err(source) => return Err(OpenError::Io { action: "read", path: file, source }),
         };
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != identity) {
+            return Err(OpenError::Another { dir: path.to_path_buf(), found: identity, wanted });
+        }
         Ok(Directory { path: path.to_path_buf(), identity, fresh, _lock: lock })
     }
 
@@ -167,7 +172,7 @@ pub(crate) fn create_private(path: &Path) -> io::Result<File> {
 }
 
 /// Writes a file so that it is there whole or not at all.
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let unfinished = path.with_extension("tmp");
     let mut file = create_private(&unfinished)?;
     file.write_all(bytes)?;

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::directory::Identity;
+
 /// Why a data directory could not be opened; each says what to do next.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -23,6 +25,28 @@ pub enum OpenError {
         line: usize,
         /// What is wrong with it.
         problem: String,
+    },
+    /// The directory belongs to another cluster or another node than the options say.
+    #[error(
+        "{dir} belongs to node {} of cluster {:032x}, but the options make it node {} of cluster {:032x}; start with the \
+         list of members it was formed with, or without one, or with an empty --data directory",
+        .found.node, .found.cluster, .wanted.node, .wanted.cluster
+    )]
+    Another {
+        /// The data directory.
+        dir: PathBuf,
+        /// Whose it is.
+        found: Identity,
+        /// Whose it would be.
+        wanted: Identity,
+    },
+    /// The address for other nodes cannot be listened on.
+    #[error("cannot listen for other nodes on {address}: {source}; stop what uses it, or choose another --peer-listen")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why not.
+        source: io::Error,
     },
     /// A log file is damaged where no crash can have damaged it.
     #[error("log file {file} is damaged at offset {offset}: {problem}; restore this node from a backup or replace it")]

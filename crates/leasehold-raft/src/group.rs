@@ -4,14 +4,20 @@
 //! voter, instead of waiting for a leader that cannot exist, and leads only when its own first entry is applied.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use leasehold_core::LeaderId;
 use leasehold_service::log::{Leadership, Machine};
 use openraft::async_runtime::watch::WatchReceiver;
-use openraft::{Raft, ServerState};
+use openraft::errors::{InitializeError, RaftError};
+use openraft::{ChangeMembers, Raft, ServerState};
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::awake::Awake;
 use crate::directory::Identity;
@@ -20,6 +26,7 @@ use crate::group_commit::Fatal;
 use crate::machine::{Applier, Progress};
 use crate::network::NoPeers;
 use crate::options::Options;
+use crate::peer::{Door, Formation, Local, Peers, VoteGuard};
 use crate::snapshot::Snapshots;
 use crate::store::LogStore;
 use crate::types::{Member, Types};
@@ -66,6 +73,8 @@ pub(crate) struct Group<M: Machine> {
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) files: GroupFiles,
     pub(crate) awake: Arc<Awake>,
+    /// The task that lets other nodes in.
+    door: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl<M: Machine> Group<M> {
@@ -75,11 +84,22 @@ impl<M: Machine> Group<M> {
         identity: Identity,
         files: GroupFiles,
         machine: Arc<M>,
+        local: Option<Local>,
     ) -> Result<Group<M>, OpenError> {
+        let started = Instant::now();
+        let listener = match &options.peers {
+            Some(peers) => Some(listen(peers.listen).await?),
+            None => None,
+        };
         let config = Arc::new(options.raft_config(identity.cluster)?);
         let progress = Arc::new(Progress::new(identity.node, options.snapshot_bytes));
         let applier = Applier::new(machine, files.snapshots.clone(), progress.clone(), files.fatal.clone());
-        let raft = Raft::new(identity.node, config, NoPeers, files.store.clone(), applier).await.map_err(stopped)?;
+        let store = files.store.clone();
+        let raft = match local.clone() {
+            Some(local) => Raft::new(identity.node, config, Peers::new(local), store, applier).await,
+            None => Raft::new(identity.node, config, NoPeers, store, applier).await,
+        };
+        let raft = raft.map_err(stopped)?;
 
         let (tell, leadership) = watch::channel(Leadership::Unknown);
         tokio::spawn(watch_leadership(raft.clone(), progress.clone(), tell, files.fatal.clone()));
@@ -87,16 +107,75 @@ impl<M: Machine> Group<M> {
 
         let awake = Arc::new(Awake::default());
         tokio::spawn(Arc::clone(&awake).keep());
-        let mut group = Group { raft, progress, leadership, files, awake };
-        group.elect(identity, options.address).await?;
+        let mut group = Group { raft, progress, leadership, files, awake, door: Mutex::new(None) };
+        if let (Some(listener), Some(local)) = (listener, local) {
+            group.open_door(listener, local, started, options.election_max).await?;
+        }
+        let advertise = options.peers.as_ref().map(|peers| peers.advertise.clone());
+        group.elect(identity, options).await?;
+        if let Some(address) = advertise {
+            group.move_to(identity.node, address).await?;
+        }
         Ok(group)
     }
 
-    async fn elect(&mut self, identity: Identity, address: String) -> Result<(), OpenError> {
+    /// Writes a new address of this node into the membership if it is the only voter: one that began without others must
+    /// be found by those it meets. With other voters the address is theirs to change.
+    async fn move_to(&self, node: u64, address: String) -> Result<(), OpenError> {
+        if !self.raft.voter_ids().eq([node]) {
+            return Ok(());
+        }
+        let membership = self.raft.server_metrics().borrow_watched().membership_config.clone();
+        if membership.membership().get_node(&node).is_none_or(|member| member.address == address) {
+            return Ok(());
+        }
+        let moved = ChangeMembers::SetNodes(BTreeMap::from([(node, Member { address })]));
+        self.raft.change_membership(moved, true).await.map(drop).map_err(stopped)
+    }
+
+    /// Lets other nodes in.
+    async fn open_door(
+        &self,
+        listener: TcpListener,
+        local: Local,
+        started: Instant,
+        lease: Duration,
+    ) -> Result<(), OpenError> {
+        let voters = self.raft.with_raft_state(|state| state.membership_state.effective().voter_ids().count());
+        let guard = VoteGuard::new(voters.await.map_err(stopped)?, started, lease);
+        let (raft, snapshots) = (self.raft.clone(), self.files.snapshots.clone());
+        let door = Arc::new(Door { local, raft, snapshots, guard, refusals: Mutex::default() });
+        *self.door.lock() = Some(tokio::spawn(door.serve(listener)));
+        Ok(())
+    }
+
+    /// Lets no more nodes in; the address is free when this returns.
+    pub(crate) async fn close_door(&self) {
+        let door = self.door.lock().take();
+        if let Some(door) = door {
+            door.abort();
+            let _ = door.await;
+        }
+    }
+
+    /// Forms the cluster if this is its first start, and waits until this node leads if it is the only voter.
+    async fn elect(&mut self, identity: Identity, options: Options) -> Result<(), OpenError> {
         if !self.raft.is_initialized().await.map_err(stopped)? {
+            let Some(members) = first_members(identity, options) else {
+                // It waits to be added.
+                return Ok(());
+            };
+            let alone = members.len() == 1;
             // Elects, too: another election would only begin a second term.
-            let members = BTreeMap::from([(identity.node, Member { address })]);
-            self.raft.initialize(members).await.map_err(stopped)?;
+            match self.raft.initialize(members).await {
+                Ok(()) => {}
+                // Another member was faster: its first entries have arrived already.
+                Err(RaftError::APIError(InitializeError::NotAllowed(_))) if !alone => {}
+                Err(error) => return Err(stopped(error)),
+            }
+            if !alone {
+                return Ok(());
+            }
         } else if self.raft.voter_ids().eq([identity.node]) {
             self.raft.trigger().elect(false).await.map_err(stopped)?;
         } else {
@@ -109,6 +188,23 @@ impl<M: Machine> Group<M> {
             reason = self.files.fatal.wait() => Err(OpenError::Stopped(reason)),
         }
     }
+}
+
+/// Returns whom the first membership has; none if this node is to be added by others.
+fn first_members(identity: Identity, options: Options) -> Option<BTreeMap<u64, Member>> {
+    let members = match options.peers {
+        None => BTreeMap::from([(identity.node, options.address)]),
+        Some(peers) => match peers.formation {
+            Formation::Alone => BTreeMap::from([(identity.node, peers.advertise)]),
+            Formation::Members(_) => peers.members()?,
+            Formation::Join(_) => return None,
+        },
+    };
+    Some(members.into_iter().map(|(node, address)| (node, Member { address })).collect())
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, OpenError> {
+    TcpListener::bind(address).await.map_err(|source| OpenError::Listen { address, source })
 }
 
 fn stopped(error: impl std::fmt::Display) -> OpenError {

@@ -1,12 +1,14 @@
-//! Replication: carries the service's entries to disk, and to other nodes in time, in one order.
+//! Replication: carries the service's entries to disk and to other nodes, in one order.
 //!
 //! [`Node`] implements the service's `Log` over openraft (consensus) and raft-log (files) and drives its `Machine`.
 //! Behind it, one concept per file: `store.rs` and `group_commit.rs` make entries durable, `wal.rs` and `torn.rs` open the log
 //! files and judge damage, `machine.rs` applies, `snapshot.rs` writes and installs states, `group.rs` holds
-//! all of one Raft group, `directory.rs` the data directory, `network.rs` would reach other nodes. No type of openraft or raft-log goes to disk or into this
-//! crate's API; what is stored is `leasehold-log`'s.
+//! all of one Raft group, `directory.rs` the data directory, `peer/` reaches other nodes (`network.rs` none, for a node alone)
+//! and `cluster.rs` changes who belongs to the cluster. No type of openraft or raft-log goes to disk, to other nodes or into
+//! this crate's API; what is stored is `leasehold-log`'s.
 
 mod awake;
+mod cluster;
 mod convert;
 mod directory;
 mod error;
@@ -16,6 +18,7 @@ mod machine;
 mod network;
 mod node;
 mod options;
+mod peer;
 mod propose;
 mod snapshot;
 mod store;
@@ -25,10 +28,12 @@ mod torn;
 mod types;
 mod wal;
 
+pub use cluster::{ChangeError, MemberStatus};
 pub use directory::Identity;
 pub use error::OpenError;
 pub use group_commit::FlushTimes;
 pub use node::{Metrics, Node, Opened};
 pub use options::Options;
+pub use peer::{Formation, PeerOptions};
 pub use types::PAYLOAD_MAX;
 pub use wal::Cut;

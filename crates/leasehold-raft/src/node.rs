@@ -17,6 +17,7 @@ use crate::error::{At, OpenError};
 use crate::group::{Group, GroupFiles};
 use crate::group_commit::FlushTimes;
 use crate::options::Options;
+use crate::peer::{Local, PeerOptions, Seen};
 use crate::wal::Cut;
 
 /// The one group this build runs; the layout has room for more.
@@ -29,7 +30,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(200);
 pub struct Opened {
     /// The cluster and the node.
     pub identity: Identity,
-    /// Whether the directory was empty and is a new cluster of one now.
+    /// Whether the directory was empty and has its identity since now.
     pub fresh: bool,
     /// What was cut from the end of the log, if its last write was interrupted.
     pub cut: Option<Cut>,
@@ -59,7 +60,9 @@ pub struct Node<M: Machine> {
     pub(crate) group: Group<M>,
     /// What is given back at the end: the threads, then the directory's lock.
     held: Mutex<Option<(Threads, Directory)>>,
-    handle: Handle,
+    pub(crate) handle: Handle,
+    /// Whether nodes beyond this machine may be added; none if no node may.
+    pub(crate) insecure: Option<bool>,
 }
 
 /// The runtime of a node. Dropping it never blocks: a plain runtime may not be dropped where async code runs.
@@ -74,20 +77,22 @@ impl Drop for Threads {
 }
 
 impl<M: Machine> Node<M> {
-    /// Opens a data directory and starts the node; returns when it leads, with what was found.
+    /// Opens a data directory and starts the node, and returns what was found: when it leads, if it is the only voter;
+    /// otherwise at once, and [`leadership`](leasehold_service::log::Log::leadership) tells the rest.
     pub async fn open(options: Options, machine: Arc<M>) -> Result<(Node<M>, Opened), OpenError> {
         options.raft_config(0)?;
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("raft").enable_all().build();
         let threads = Threads(Some(runtime.at("start threads for", &options.data)?));
         let handle = threads.0.as_ref().expect("the runtime is there until the drop").handle().clone();
 
-        let (directory, files) = {
+        let (directory, files, local) = {
             let (options, machine) = (options.clone(), machine.clone());
             handle.spawn_blocking(move || open_files(&options, &*machine)).await.unwrap_or_else(died)?
         };
         let identity = directory.identity;
+        let insecure = options.peers.as_ref().map(|peers| peers.insecure);
         let restored = files.snapshots.last_index();
-        let started = handle.spawn(Group::start(options, identity, files.clone(), machine)).await;
+        let started = handle.spawn(Group::start(options, identity, files.clone(), machine, local)).await;
         let group = match started.unwrap_or_else(died) {
             Ok(group) => group,
             Err(error) => {
@@ -97,7 +102,7 @@ impl<M: Machine> Node<M> {
         };
         let last_log = group.files.store.last_index();
         let opened = Opened { identity, fresh: directory.fresh, cut: files.cut, restored, last_log };
-        Ok((Node { group, held: Mutex::new(Some((threads, directory))), handle }, opened))
+        Ok((Node { group, held: Mutex::new(Some((threads, directory))), handle, insecure }, opened))
     }
 
     /// Returns, with the reason, when the node cannot go on: a failed write or sync, damage, a bug. The process must
@@ -109,6 +114,7 @@ impl<M: Machine> Node<M> {
     /// Stops the node: everything appended is flushed, the files are closed, the directory is unlocked.
     pub async fn shutdown(&self) {
         let Some((threads, directory)) = self.held.lock().take() else { return };
+        self.group.close_door().await;
         if let Err(error) = self.group.raft.shutdown().await {
             tracing::warn!(%error, "the log did not stop cleanly");
         }
@@ -179,10 +185,19 @@ impl<M: Machine> Drop for Node<M> {
     }
 }
 
-fn open_files(options: &Options, machine: &impl Machine) -> Result<(Directory, GroupFiles), OpenError> {
-    let directory = Directory::open(&options.data)?;
+type OpenFiles = (Directory, GroupFiles, Option<Local>);
+
+fn open_files(options: &Options, machine: &impl Machine) -> Result<OpenFiles, OpenError> {
+    let directory = Directory::open(&options.data, options.peers.as_ref().and_then(PeerOptions::identity))?;
+    let local = match options.peers {
+        Some(_) => {
+            let seen = Arc::new(Seen::open(&options.data)?);
+            Some(Local { identity: directory.identity, group: GROUP, seen })
+        }
+        None => None,
+    };
     let files = GroupFiles::open(&directory.group(GROUP)?, options, machine)?;
-    Ok((directory, files))
+    Ok((directory, files, local))
 }
 
 fn died<T>(error: JoinError) -> Result<T, OpenError> {

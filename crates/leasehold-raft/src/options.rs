@@ -6,6 +6,7 @@ use std::time::Duration;
 use openraft::{Config, SnapshotPolicy};
 
 use crate::error::OpenError;
+use crate::peer::PeerOptions;
 use crate::wal::ChunkLimits;
 
 /// The flush thread asks for its next flush through a queue of 1024 requests, and every new log file takes three: files
@@ -18,8 +19,10 @@ const LOG_FILE_RECORDS_MIN: usize = 16;
 pub struct Options {
     /// The data directory; made if it is not there.
     pub data: PathBuf,
-    /// Where other nodes would reach this one; kept in the membership, unused in a cluster of one.
+    /// The address kept in the membership by a node that meets no others; with `peers` their own counts.
     pub address: String,
+    /// How this node meets others; none for a node that stays alone.
+    pub peers: Option<PeerOptions>,
     /// How often a leader shows that it is alive.
     pub heartbeat: Duration,
     /// How long a node waits for that before it asks for votes, at least.
@@ -45,6 +48,7 @@ impl Options {
         Options {
             data: data.into(),
             address: String::new(),
+            peers: None,
             heartbeat: Duration::from_millis(100),
             election_min: Duration::from_millis(300),
             election_max: Duration::from_millis(600),
@@ -67,6 +71,9 @@ impl Options {
                 format!("a log file holds {LOG_FILE_RECORDS_MIN} records and {LOG_FILE_BYTES_MIN} bytes at least");
             return Err(OpenError::Options(text));
         }
+        if let Some(peers) = &self.peers {
+            peers.check()?;
+        }
         let config = Config {
             cluster_name: format!("{cluster:032x}"),
             heartbeat_interval: self.heartbeat.as_millis() as u64,
@@ -78,6 +85,8 @@ impl Options {
             // Proposals are packed and few are in flight; a long queue would only hide an overload.
             api_channel_size: Some(4096),
             enable_pre_vote: Some(true),
+            // For each part and for the installation, which reads the whole state.
+            install_snapshot_timeout: 60_000,
             // Every process start is a new term: a restarted leader must not go on with its old stamps.
             enable_leader_restore: Some(false),
             ..Config::default()

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use leasehold_log::{BlockReader, BlockWriter};
 use leasehold_service::log::{Machine, View};
@@ -52,6 +52,8 @@ pub(crate) struct Snapshots {
     disk_floor: u64,
     current: watch::Sender<Option<Current>>,
     writing: AtomicBool,
+    /// How many snapshots were begun to be received; their temporary files are named so.
+    received: AtomicU64,
 }
 
 impl Snapshots {
@@ -59,7 +61,13 @@ impl Snapshots {
     pub(crate) fn open(dir: &Path, disk_floor: u64, machine: &impl Machine) -> Result<Snapshots, OpenError> {
         let newest = clean_up(dir)?;
         let current = watch::Sender::new(newest.map(|path| restore(&path, machine)).transpose()?);
-        Ok(Snapshots { dir: dir.to_path_buf(), disk_floor, current, writing: AtomicBool::new(false) })
+        Ok(Snapshots {
+            dir: dir.to_path_buf(),
+            disk_floor,
+            current,
+            writing: AtomicBool::new(false),
+            received: AtomicU64::new(0),
+        })
     }
 
     /// Returns the newest snapshot, and every change of it.
@@ -110,12 +118,7 @@ impl Snapshots {
     /// Verifies a received file, swaps the machine's state for it, and keeps it as the newest.
     pub(crate) fn install(&self, meta: SnapshotMeta, file: &Path, machine: &impl Machine) -> io::Result<()> {
         // The whole file is read once before the machine sees a byte: a damaged one changes nothing.
-        let reader = open_file(file)?;
-        if *reader.header() != convert::snapshot_header(&meta) {
-            let text = format!("snapshot {} does not cover what its sender said", file.display());
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-        }
-        reader.finish()?;
+        self.check(&meta, file)?;
         let mut reader = open_file(file)?;
         machine.install(&mut reader)?;
         reader.finish()?;
@@ -128,6 +131,26 @@ impl Snapshots {
         copy.sync_all()?;
         self.publish(&unfinished, meta)?;
         Ok(())
+    }
+
+    /// Reads a whole file and compares it with what its sender said of it.
+    pub(crate) fn check(&self, meta: &SnapshotMeta, file: &Path) -> io::Result<()> {
+        let reader = open_file(file)?;
+        if *reader.header() != convert::snapshot_header(meta) {
+            let text = format!("snapshot {} does not cover what its sender said", file.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        reader.finish().map(drop)
+    }
+
+    /// Returns where the next snapshot from another node may be written; a leftover there goes at the next start.
+    pub(crate) fn receiving_path(&self) -> PathBuf {
+        self.dir.join(format!("receiving-{}.tmp", self.received.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Says whether the disk has room for more of a snapshot.
+    pub(crate) fn leaves_room(&self) -> io::Result<()> {
+        leaves_room(&self.dir, self.disk_floor)
     }
 
     fn publish(&self, unfinished: &Path, meta: SnapshotMeta) -> io::Result<Current> {
@@ -206,10 +229,7 @@ struct Careful<'a> {
 impl Write for Careful<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.since_look >= LOOK_EVERY {
-            let disk = rustix::fs::statvfs(self.dir)?;
-            if disk.f_bavail.saturating_mul(disk.f_frsize) < self.floor.saturating_add(LOOK_EVERY as u64) {
-                return Err(io::Error::new(io::ErrorKind::StorageFull, "too little room would be left on the disk"));
-            }
+            leaves_room(self.dir, self.floor)?;
             self.since_look = 0;
         }
         let written = self.file.write(bytes)?;
@@ -220,6 +240,14 @@ impl Write for Careful<'_> {
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
+}
+
+fn leaves_room(dir: &Path, floor: u64) -> io::Result<()> {
+    let disk = rustix::fs::statvfs(dir)?;
+    if disk.f_bavail.saturating_mul(disk.f_frsize) < floor.saturating_add(LOOK_EVERY as u64) {
+        return Err(io::Error::new(io::ErrorKind::StorageFull, "too little room would be left on the disk"));
+    }
+    Ok(())
 }
 
 /// Sorted as text, later positions come later.

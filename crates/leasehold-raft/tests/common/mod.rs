@@ -1,6 +1,8 @@
 //! A toy machine, and helpers to drive a node.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub(crate) mod cluster;
+
 use std::io;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,0 +1,265 @@
+//! One connection to a peer, kept by a task of its own: requests go out in order, answers come back by number.
+//!
+//! It connects when there is something to say, and again after it broke: at once at first, then after pauses that
+//! double and vary. Meanwhile requests are refused with the reason instead of queueing up. All buffers are bounded. A
+//! request whose caller has given up is not sent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{interval, timeout};
+
+use super::Local;
+use super::frame::{self, Frame, SMALL_BODY_MAX};
+use super::hello::{Hello, Purpose};
+
+/// Requests waiting to be written.
+const QUEUE: usize = 64;
+/// A connection must stand within this.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
+/// A peer that does not take bytes for so long is given up.
+const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+/// Requests that are ready together are written together, up to this.
+const WRITE_TOGETHER: usize = 256 * 1024;
+
+/// Why a request has no answer.
+#[derive(Clone, Debug)]
+pub(crate) enum LinkError {
+    /// The peer was not reached; the request was not sent.
+    Unreachable(String),
+    /// The connection broke; the peer may have got the request.
+    Broken(String),
+}
+
+/// A request on its way.
+#[derive(Debug)]
+struct Call {
+    kind: u8,
+    body: Vec<u8>,
+    answer: oneshot::Sender<Result<Frame, LinkError>>,
+}
+
+/// A handle to the task that keeps the connection; the task ends with the last handle.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) address: String,
+    calls: mpsc::Sender<Call>,
+}
+
+impl Link {
+    /// Starts the task; it connects with the first request.
+    pub(crate) fn start(local: Local, target: u64, address: String, purpose: Purpose) -> Link {
+        let (calls, queue) = mpsc::channel(QUEUE);
+        let keeper = Keeper { local, target, address: address.clone(), purpose, queue, said: None };
+        tokio::spawn(keeper.run());
+        Link { address, calls }
+    }
+
+    /// Queues a request at once, in order; the future is its answer.
+    pub(crate) fn call(
+        &self,
+        kind: u8,
+        body: Vec<u8>,
+    ) -> impl Future<Output = Result<Frame, LinkError>> + Send + use<> {
+        let (answer, answered) = oneshot::channel();
+        let refused = self.calls.try_send(Call { kind, body, answer }).err();
+        async move {
+            if let Some(error) = refused {
+                return Err(LinkError::Unreachable(match error {
+                    mpsc::error::TrySendError::Full(_) => "too many requests wait for this peer".into(),
+                    mpsc::error::TrySendError::Closed(_) => "the node is stopping".into(),
+                }));
+            }
+            answered.await.unwrap_or_else(|_| Err(LinkError::Broken("the connection ended".into())))
+        }
+    }
+}
+
+/// Requests that were written and not answered yet.
+type Pending = Arc<Mutex<BTreeMap<u64, oneshot::Sender<Result<Frame, LinkError>>>>>;
+
+struct Keeper {
+    local: Local,
+    target: u64,
+    address: String,
+    purpose: Purpose,
+    queue: mpsc::Receiver<Call>,
+    /// The last failure that was logged: the same one is not logged again.
+    said: Option<String>,
+}
+
+impl Keeper {
+    async fn run(mut self) {
+        let mut pause = Pause::default();
+        let mut reason = String::new();
+        while let Some(call) = self.queue.recv().await {
+            if call.answer.is_closed() {
+                continue;
+            }
+            if pause.holds() {
+                let _ = call.answer.send(Err(LinkError::Unreachable(reason.clone())));
+                continue;
+            }
+            match timeout(CONNECT_PATIENCE, self.connect()).await.unwrap_or_else(|_| Err("no answer in time".into())) {
+                Ok(stream) => {
+                    let (ended, useful) = self.converse(stream, call).await;
+                    if useful {
+                        pause = Pause::default();
+                        self.said = None;
+                    } else {
+                        pause.begin();
+                    }
+                    reason = format!("the connection to node {} at {} ended: {ended}", self.target, self.address);
+                }
+                Err(text) => {
+                    pause.begin();
+                    reason = format!("node {} at {} cannot be reached: {text}", self.target, self.address);
+                    self.say(&reason);
+                    let _ = call.answer.send(Err(LinkError::Unreachable(reason.clone())));
+                }
+            }
+        }
+    }
+
+    fn say(&mut self, reason: &str) {
+        if self.said.as_deref() != Some(reason) {
+            tracing::warn!("{reason}");
+            self.said = Some(reason.to_owned());
+        }
+    }
+
+    async fn connect(&self) -> Result<TcpStream, String> {
+        let mut stream = TcpStream::connect(&self.address).await.map_err(|error| error.to_string())?;
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        let hello = Hello::new(&self.local, self.target, self.purpose).to_bytes();
+        stream.write_all(&hello).await.map_err(|error| error.to_string())?;
+        let answer = Hello::read(&mut stream).await.map_err(|error| error.to_string())?;
+        match answer.purpose {
+            Purpose::Welcome => {}
+            Purpose::Refused => return Err(format!("it refused: {}", answer.words)),
+            Purpose::Appends | Purpose::Control | Purpose::Snapshots => return Err("it did not answer".into()),
+        }
+        answer.check(&self.local, Some(self.target))?;
+        self.local.remember(answer.from, answer.incarnation).await?;
+        Ok(stream)
+    }
+
+    /// Carries requests and answers until the connection ends; returns why, and whether anything was answered.
+    async fn converse(&mut self, stream: TcpStream, first: Call) -> (String, bool) {
+        let (read, mut write) = stream.into_split();
+        let pending = Pending::default();
+        let heard = Arc::new(Mutex::new(None));
+        let mut reader = tokio::spawn(read_answers(read, pending.clone(), heard.clone()));
+        let patience = silence(self.purpose);
+        let mut look = interval(patience / 4);
+        let mut number = 0;
+        let mut next = Some(first);
+        let mut owes_since: Option<Instant> = None;
+        let ended = loop {
+            if let Some(call) = next.take() {
+                owes_since.get_or_insert_with(Instant::now);
+                if let Err(reason) = self.write(&mut write, call, &mut number, &pending).await {
+                    break reason;
+                }
+            }
+            tokio::select! {
+                ended = &mut reader => break ended.unwrap_or_else(|error| error.to_string()),
+                call = self.queue.recv() => match call {
+                    Some(call) => next = Some(call),
+                    None => break "the node is stopping".into(),
+                },
+                _ = look.tick() => {
+                    if pending.lock().is_empty() {
+                        owes_since = None;
+                    } else if silent(owes_since, *heard.lock(), patience) {
+                        break "it is silent".into();
+                    }
+                }
+            }
+        };
+        reader.abort();
+        for (_, answer) in std::mem::take(&mut *pending.lock()) {
+            let _ = answer.send(Err(LinkError::Broken(ended.clone())));
+        }
+        let useful = heard.lock().is_some();
+        (ended, useful)
+    }
+
+    /// Writes a request and whatever else is ready.
+    async fn write(
+        &mut self,
+        to: &mut OwnedWriteHalf,
+        first: Call,
+        number: &mut u64,
+        pending: &Pending,
+    ) -> Result<(), String> {
+        let mut bytes = Vec::new();
+        let mut next = Some(first);
+        while let Some(call) = next {
+            if !call.answer.is_closed() {
+                *number += 1;
+                frame::put(&mut bytes, call.kind, *number, &call.body);
+                pending.lock().insert(*number, call.answer);
+            }
+            next = if bytes.len() < WRITE_TOGETHER { self.queue.try_recv().ok() } else { None };
+        }
+        let written = timeout(WRITE_PATIENCE, to.write_all(&bytes)).await;
+        written.map_err(|_| "it does not take bytes".to_string())?.map_err(|error| error.to_string())
+    }
+}
+
+async fn read_answers(mut from: OwnedReadHalf, pending: Pending, heard: Arc<Mutex<Option<Instant>>>) -> String {
+    loop {
+        match frame::read(&mut from, SMALL_BODY_MAX).await {
+            Ok(frame) => {
+                *heard.lock() = Some(Instant::now());
+                // One that nobody waits for any more is dropped.
+                if let Some(answer) = pending.lock().remove(&frame.number) {
+                    let _ = answer.send(Ok(frame));
+                }
+            }
+            Err(error) => return error.to_string(),
+        }
+    }
+}
+
+/// A connection that owes an answer for so long without any sign of life is given up: after a cut, a new one is faster
+/// than what TCP repeats. A slow disk may hold up appends, and a large state the answer to a snapshot.
+fn silence(purpose: Purpose) -> Duration {
+    Duration::from_secs(match purpose {
+        Purpose::Control | Purpose::Welcome | Purpose::Refused => 2,
+        Purpose::Appends => 15,
+        Purpose::Snapshots => 60,
+    })
+}
+
+fn silent(owes_since: Option<Instant>, heard: Option<Instant>, patience: Duration) -> bool {
+    owes_since.max(heard).is_some_and(|since| since.elapsed() > patience)
+}
+
+/// The pause before the next attempt.
+#[derive(Debug, Default)]
+struct Pause {
+    length: Duration,
+    until: Option<Instant>,
+}
+
+impl Pause {
+    fn holds(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() < until)
+    }
+
+    fn begin(&mut self) {
+        self.length = (self.length * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+        let jitter = rand::random_range(0.5..1.0);
+        self.until = Some(Instant::now() + self.length.mul_f64(jitter));
+    }
+}

@@ -1,0 +1,44 @@
+//! Nodes that reach each other: framed TCP, three connections per peer, so that a heartbeat never waits behind data.
+//!
+//! `frame.rs` is the envelope, `hello.rs` the handshake, `message.rs` what is said; docs/formats/peer.md has every byte.
+//! `link.rs` keeps one connection to a peer, `client.rs` is openraft's way out over links, `serve.rs` the way in,
+//! `receive.rs` takes a streamed snapshot. `seen.rs` remembers which data directory stood behind each node id, `formation.rs`
+//! says who belongs to a new cluster. The connections are plain: only loopback, unless the operator asks for more.
+
+mod client;
+mod formation;
+mod frame;
+mod hello;
+mod link;
+mod message;
+mod receive;
+mod seen;
+mod serve;
+
+pub use formation::{Formation, PeerOptions};
+
+pub(crate) use client::Peers;
+pub(crate) use formation::is_loopback;
+pub(crate) use seen::Seen;
+pub(crate) use serve::{Door, VoteGuard};
+
+use std::sync::Arc;
+
+use crate::directory::Identity;
+
+/// Who this node is, towards its peers.
+#[derive(Clone, Debug)]
+pub(crate) struct Local {
+    pub(crate) identity: Identity,
+    pub(crate) group: u32,
+    pub(crate) seen: Arc<Seen>,
+}
+
+impl Local {
+    /// Compares a node's incarnation with what is known of it, and remembers a new one durably.
+    pub(crate) async fn remember(&self, node: u64, incarnation: u64) -> Result<(), String> {
+        let seen = self.seen.clone();
+        let check = move || seen.check(node, incarnation);
+        tokio::task::spawn_blocking(check).await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+}

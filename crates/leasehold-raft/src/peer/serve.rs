@@ -1,0 +1,368 @@
+//! The way in for other nodes: a listener whose connections feed openraft.
+//!
+//! A connection begins with a handshake that both sides check; garbage, a wrong length or a newer version closes it
+//! and harms nothing else. Appends are handed over in order and answered in order, several at once; what comes on the control
+//! connection is served side by side, so that a heartbeat waits for nothing. For one lease length after
+//! the start, a member of a cluster of several refuses its vote: it may have promised it before, and has forgotten.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::stream::FuturesOrdered;
+use futures_util::{FutureExt, StreamExt};
+use leasehold_service::log::Machine;
+use openraft::Raft;
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::raft::VoteResponse;
+use parking_lot::Mutex;
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+
+use super::Local;
+use super::frame::{self, BODY_MAX, Frame, FrameError, SMALL_BODY_MAX};
+use super::hello::{Hello, HelloError, Purpose};
+use super::message;
+use super::receive::Receiving;
+use crate::machine::Applier;
+use crate::snapshot::Snapshots;
+use crate::types::Types;
+
+/// Connections at once, strangers included; three from each peer are enough.
+const CONNECTIONS: usize = 128;
+const HELLO_PATIENCE: Duration = Duration::from_secs(5);
+const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+/// Requests of one control connection in work at once.
+const IN_WORK: usize = 64;
+/// Appends of one connection in work at once; they can be large.
+const APPENDS_IN_WORK: usize = 16;
+/// Different refusals that are logged; more would only fill the log.
+const REFUSALS_LOGGED: usize = 64;
+
+/// Says until when this node refuses its vote.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VoteGuard {
+    until: Option<Instant>,
+}
+
+impl VoteGuard {
+    /// `lease` is the length of a leader's lease; 2 % more, for clocks that differ.
+    pub(crate) fn new(voters: usize, started: Instant, lease: Duration) -> VoteGuard {
+        VoteGuard { until: (voters > 1).then(|| started + lease.mul_f64(1.02)) }
+    }
+
+    fn refuses(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+/// What a connection needs to be served.
+pub(crate) struct Door<M: Machine> {
+    pub(crate) local: Local,
+    pub(crate) raft: Raft<Types, Applier<M>>,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) guard: VoteGuard,
+    pub(crate) refusals: Mutex<BTreeSet<String>>,
+}
+
+impl<M: Machine> Door<M> {
+    /// Takes connections until its task is dropped.
+    pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, from)) => {
+                    let door = self.clone();
+                    tokio::spawn(async move {
+                        door.welcome(stream, from).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    // Out of descriptors, for instance: it passes, and trying at once would only spin.
+                    self.say(format!("a connection of another node was not taken: {error}"));
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+
+    /// Logs a refusal the first time.
+    fn say(&self, text: String) {
+        let mut said = self.refusals.lock();
+        if said.len() < REFUSALS_LOGGED && !said.contains(&text) {
+            tracing::warn!("{text}");
+            said.insert(text);
+        }
+    }
+
+    async fn welcome(&self, mut stream: TcpStream, from: SocketAddr) {
+        let hello = match timeout(HELLO_PATIENCE, Hello::read(&mut stream)).await {
+            Ok(Ok(hello)) => hello,
+            Ok(Err(error)) => {
+                self.say(format!("a connection from {} was closed: {error}", from.ip()));
+                if let HelloError::Version { .. } = error {
+                    self.answer(&mut stream, 0, Purpose::Refused, error.to_string()).await;
+                }
+                return;
+            }
+            Err(_) => return self.say(format!("a connection from {} said nothing and was closed", from.ip())),
+        };
+        let checked = match hello.check(&self.local, None) {
+            Ok(()) => self.local.remember(hello.from, hello.incarnation).await,
+            Err(reason) => Err(reason),
+        };
+        if let Err(reason) = checked {
+            self.say(format!("node {} at {} was refused: {reason}", hello.from, from.ip()));
+            return self.answer(&mut stream, hello.from, Purpose::Refused, reason).await;
+        }
+        let _ = stream.set_nodelay(true);
+        self.answer(&mut stream, hello.from, Purpose::Welcome, String::new()).await;
+        let (read, write) = stream.into_split();
+        let read = BufReader::with_capacity(64 * 1024, read);
+        let ended = match hello.purpose {
+            Purpose::Appends => self.serve_appends(read, write).await,
+            Purpose::Control => self.serve_control(read, write).await,
+            Purpose::Snapshots => self.serve_snapshots(read, write).await,
+            Purpose::Welcome | Purpose::Refused => return,
+        };
+        match ended {
+            FrameError::Closed | FrameError::Io(_) => tracing::debug!(node = hello.from, %ended, "connection ended"),
+            FrameError::Newer { .. } | FrameError::Damaged(_) => {
+                self.say(format!("the connection of node {} was closed: {ended}", hello.from));
+            }
+        }
+    }
+
+    async fn answer(&self, stream: &mut TcpStream, to: u64, purpose: Purpose, words: String) {
+        let hello = Hello { words, ..Hello::new(&self.local, to, purpose) };
+        let _ = timeout(WRITE_PATIENCE, stream.write_all(&hello.to_bytes())).await;
+    }
+
+    /// Requests are handed to openraft in the order they came, without waiting for the answers before.
+    async fn serve_appends(&self, mut read: BufReader<OwnedReadHalf>, mut write: OwnedWriteHalf) -> FrameError {
+        let (frames, mut arrived) = mpsc::channel(2);
+        let reader = AbortOnDrop(tokio::spawn(async move {
+            loop {
+                let frame = frame::read(&mut read, BODY_MAX).await;
+                let ended = frame.is_err();
+                if frames.send(frame).await.is_err() || ended {
+                    return;
+                }
+            }
+        }));
+        let mut working = FuturesOrdered::new();
+        let ended = loop {
+            tokio::select! {
+                biased;
+                Some(answer) = working.next(), if !working.is_empty() => {
+                    let mut bytes: Vec<u8> = answer;
+                    while let Some(Some(more)) = working.next().now_or_never() {
+                        bytes.extend_from_slice(&more);
+                    }
+                    if let Err(error) = put(&mut write, &bytes).await {
+                        break error;
+                    }
+                }
+                frame = arrived.recv(), if working.len() < APPENDS_IN_WORK => match frame {
+                    Some(Ok(frame)) => {
+                        // Its first poll puts it into openraft's queue; unconstrained, so that it does so in any case.
+                        let mut request = Box::pin(tokio::task::unconstrained(self.append(frame)));
+                        match request.as_mut().now_or_never() {
+                            Some(answer) => working.push_back(std::future::ready(answer).left_future()),
+                            None => working.push_back(request.right_future()),
+                        }
+                    }
+                    Some(Err(error)) => break self.refuse_newer(&mut write, error).await,
+                    None => break FrameError::Closed,
+                },
+            }
+        };
+        drop(reader);
+        ended
+    }
+
+    async fn append(&self, frame: Frame) -> Vec<u8> {
+        let answer = match message::append(&frame.body) {
+            Ok(_) if frame.kind != message::APPEND => Err(unexpected(frame.kind)),
+            Ok(request) => self.raft.append_entries(request).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        reply(&frame, answer.map(|answer| message::put_append_answer(&answer)))
+    }
+
+    /// Every request is a task of its own; a vote that waits for the disk holds up no heartbeat.
+    async fn serve_control(&self, mut read: BufReader<OwnedReadHalf>, mut write: OwnedWriteHalf) -> FrameError {
+        let (answers, mut done) = mpsc::channel::<Vec<u8>>(IN_WORK);
+        let places = Arc::new(Semaphore::new(IN_WORK));
+        let writer = AbortOnDrop(tokio::spawn(async move {
+            while let Some(mut bytes) = done.recv().await {
+                while let Ok(more) = done.try_recv() {
+                    bytes.extend_from_slice(&more);
+                }
+                if put(&mut write, &bytes).await.is_err() {
+                    return;
+                }
+            }
+        }));
+        let mut tasks = tokio::task::JoinSet::new();
+        let ended = loop {
+            let frame = match frame::read(&mut read, SMALL_BODY_MAX).await {
+                Ok(frame) => frame,
+                Err(error) => {
+                    if let FrameError::Newer { number, .. } = &error {
+                        let _ = answers.send(failed(*number, &error.to_string())).await;
+                    }
+                    break error;
+                }
+            };
+            let Ok(place) = places.clone().acquire_owned().await else { break FrameError::Closed };
+            while tasks.try_join_next().is_some() {}
+            let (raft, guard, answers) = (self.raft.clone(), self.guard, answers.clone());
+            tasks.spawn(async move {
+                let answer = control(&raft, guard, &frame).await;
+                let _ = answers.send(reply(&frame, answer)).await;
+                drop(place);
+            });
+        };
+        tasks.abort_all();
+        drop((answers, tasks));
+        // What was answered already still goes out.
+        let mut writer = writer;
+        let _ = timeout(WRITE_PATIENCE, &mut writer.0).await;
+        ended
+    }
+
+    async fn serve_snapshots(&self, mut read: BufReader<OwnedReadHalf>, mut write: OwnedWriteHalf) -> FrameError {
+        let mut receiving = None;
+        loop {
+            let frame = match frame::read(&mut read, SMALL_BODY_MAX).await {
+                Ok(frame) => frame,
+                Err(error) => return self.refuse_newer(&mut write, error).await,
+            };
+            let answer = self.take_snapshot(&mut receiving, &frame).await;
+            if let Err(reason) = &answer {
+                self.say(format!("a snapshot of another node was not taken: {reason}"));
+            }
+            if let Err(error) = put(&mut write, &reply(&frame, answer)).await {
+                return error;
+            }
+        }
+    }
+
+    async fn take_snapshot(&self, receiving: &mut Option<Receiving>, frame: &Frame) -> Result<Vec<u8>, String> {
+        let (held, snapshots) = (receiving.take(), self.snapshots.clone());
+        let none = || "no snapshot was begun on this connection".to_string();
+        match frame.kind {
+            message::SNAPSHOT_BEGIN => {
+                let begin = message::snapshot_begin(&frame.body).map_err(|error| error.to_string())?;
+                // An older one that was not finished goes before its place is needed.
+                drop(held);
+                *receiving = Some(blocking(move || Receiving::begin(begin, &snapshots)).await?);
+                Ok(Vec::new())
+            }
+            message::SNAPSHOT_PART => {
+                let (mut held, part) = (held.ok_or_else(none)?, frame.body.clone());
+                let taken = blocking(move || held.take(&part, &snapshots).map(|()| held)).await?;
+                *receiving = Some(taken);
+                Ok(Vec::new())
+            }
+            message::SNAPSHOT_END => {
+                let (held, sum) = (held.ok_or_else(none)?, frame.body.clone());
+                let received = blocking(move || held.finish(&sum, &snapshots)).await?;
+                let snapshot =
+                    openraft::alias::SnapshotOf::<Types, _> { meta: received.meta.clone(), snapshot: received.file() };
+                let installed = self.raft.install_full_snapshot(received.vote, snapshot).await;
+                Ok(message::put_installed(&installed.map_err(|error| error.to_string())?.vote))
+            }
+            kind => Err(unexpected(kind)),
+        }
+    }
+
+    async fn refuse_newer(&self, write: &mut OwnedWriteHalf, error: FrameError) -> FrameError {
+        if let FrameError::Newer { number, .. } = &error {
+            let _ = put(write, &failed(*number, &error.to_string())).await;
+        }
+        error
+    }
+}
+
+/// Serves heartbeats, votes and transfers.
+async fn control<M: Machine>(
+    raft: &Raft<Types, Applier<M>>,
+    guard: VoteGuard,
+    frame: &Frame,
+) -> Result<Vec<u8>, String> {
+    let words = |error: leasehold_log::RecordError| error.to_string();
+    match frame.kind {
+        message::APPEND => {
+            let request = message::append(&frame.body).map_err(words)?;
+            let answer = raft.append_entries(request).await.map_err(|error| error.to_string())?;
+            Ok(message::put_append_answer(&answer))
+        }
+        message::VOTE | message::PRE_VOTE => {
+            let request = message::vote_request(&frame.body).map_err(words)?;
+            let answer = if guard.refuses() && !request.leadership_transfer {
+                tracing::info!(candidate = %request.vote, "refused a vote: this node has just started");
+                Ok(VoteResponse::new(raft.server_metrics().borrow_watched().vote, None, false))
+            } else if frame.kind == message::VOTE {
+                raft.vote(request).await
+            } else {
+                raft.pre_vote(request).await
+            };
+            Ok(message::put_vote_answer(&answer.map_err(|error| error.to_string())?))
+        }
+        message::TRANSFER => {
+            let request = message::transfer(&frame.body).map_err(words)?;
+            let answer = raft.handle_transfer_leader(request).await.map_err(|error| error.to_string())?;
+            Ok(message::put_transfer_answer(&answer))
+        }
+        kind => Err(unexpected(kind)),
+    }
+}
+
+fn unexpected(kind: u8) -> String {
+    format!("a request of kind {kind} does not belong on this connection")
+}
+
+fn reply(request: &Frame, answer: Result<Vec<u8>, String>) -> Vec<u8> {
+    match answer {
+        Ok(body) => {
+            let mut out = Vec::new();
+            frame::put(&mut out, request.kind | message::ANSWER, request.number, &body);
+            out
+        }
+        Err(words) => failed(request.number, &words),
+    }
+}
+
+fn failed(number: u64, words: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    frame::put(&mut out, message::FAILED, number, words.as_bytes());
+    out
+}
+
+async fn put(write: &mut OwnedWriteHalf, bytes: &[u8]) -> Result<(), FrameError> {
+    let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+    Ok(timeout(WRITE_PATIENCE, write.write_all(bytes)).await.map_err(late)??)
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, String> {
+    let done = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
+    done.map_err(|error| error.to_string())
+}
+
+/// A task that ends with the connection it belongs to.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

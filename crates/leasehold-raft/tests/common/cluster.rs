@@ -1,0 +1,147 @@
+//! Nodes in one process that meet on loopback ports.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use leasehold_raft::{Formation, Options, PeerOptions};
+use leasehold_service::log::{Leadership, Log};
+use tempfile::TempDir;
+
+use super::{Running, open_with, payload};
+
+/// Nothing here takes so long unless it never happens.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Returns a free port below those that the system gives to outgoing connections, each once.
+pub(crate) fn free_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 20_000 + (std::process::id() as u16 % 997 * 12).wrapping_add(step) % 12_000;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Nodes that can be stopped and started again.
+pub(crate) struct Cluster {
+    pub(crate) options: Vec<Options>,
+    pub(crate) nodes: Vec<Option<Running>>,
+    _dirs: Vec<TempDir>,
+}
+
+impl Cluster {
+    /// Declares so many nodes; starts none.
+    pub(crate) fn declared(count: usize, change: impl Fn(&mut Options)) -> Cluster {
+        let addresses: Vec<_> = (0..count).map(|_| free_address()).collect();
+        let name = |at: usize| format!("n{}", at + 1);
+        let members: BTreeMap<_, _> = addresses.iter().enumerate().map(|(at, a)| (name(at), a.to_string())).collect();
+        let dirs: Vec<_> = (0..count).map(|_| tempfile::tempdir().unwrap()).collect();
+        let options = addresses.iter().enumerate().map(|(at, address)| {
+            let formation = Formation::Members(members.clone());
+            let peers = PeerOptions { formation, ..PeerOptions::new(name(at), *address) };
+            let mut options = Options { peers: Some(peers), ..Options::new(dirs[at].path()) };
+            change(&mut options);
+            options
+        });
+        Cluster { options: options.collect(), nodes: (0..count).map(|_| None).collect(), _dirs: dirs }
+    }
+
+    /// Starts three nodes and waits until one is ready to lead.
+    pub(crate) async fn of_three(change: impl Fn(&mut Options)) -> Cluster {
+        let mut cluster = Cluster::declared(3, change);
+        for at in 0..3 {
+            cluster.start(at).await;
+        }
+        cluster.leader().await;
+        cluster
+    }
+
+    pub(crate) async fn start(&mut self, at: usize) {
+        self.nodes[at] = Some(open_with(self.options[at].clone()).await.unwrap());
+    }
+
+    pub(crate) async fn stop(&mut self, at: usize) {
+        self.nodes[at].take().unwrap().node.shutdown().await;
+    }
+
+    pub(crate) fn node(&self, at: usize) -> &Running {
+        self.nodes[at].as_ref().unwrap()
+    }
+
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Running> {
+        self.nodes.iter().flatten()
+    }
+
+    /// Waits until all running nodes agree on a leader that is ready; returns its place.
+    pub(crate) async fn leader(&self) -> usize {
+        let leads = |running: &Running| match *running.node.leadership().borrow() {
+            Leadership::Leads(leader) => Some((leader, true)),
+            Leadership::Follows(leader) => Some((leader, false)),
+            Leadership::Unknown => None,
+        };
+        let agreed = || {
+            let known: Vec<_> = self.running().map(leads).collect();
+            known.iter().all(|one| one.is_some() && one.map(|one| one.0) == known[0].map(|one| one.0))
+                && known.iter().flatten().any(|one| one.1)
+        };
+        until("all nodes follow one leader", agreed).await;
+        let leads = |node: &Option<Running>| node.as_ref().and_then(leads).is_some_and(|one| one.1);
+        self.nodes.iter().position(leads).unwrap()
+    }
+
+    /// Returns the place of a running node that does not lead.
+    pub(crate) async fn follower(&self) -> usize {
+        let leader = self.leader().await;
+        (0..self.nodes.len()).find(|at| *at != leader && self.nodes[*at].is_some()).unwrap()
+    }
+
+    /// Proposes payloads with these numbers, each until it is acknowledged.
+    pub(crate) async fn propose(&self, numbers: std::ops::Range<usize>) {
+        for number in numbers {
+            let started = Instant::now();
+            loop {
+                let at = self.leader().await;
+                if let Leadership::Leads(leader) = *self.node(at).node.leadership().borrow()
+                    && self.node(at).propose_as(leader, payload(number)).await.is_ok()
+                {
+                    break;
+                }
+                assert!(started.elapsed() < PATIENCE, "payload {number} was never acknowledged");
+            }
+        }
+    }
+
+    /// Waits until every running node has applied the same entries, which are these payloads at least.
+    pub(crate) async fn all_have(&self, payloads: &[Vec<u8>]) {
+        let has = |running: &Running| {
+            let applied = running.ledger.payloads();
+            payloads.iter().all(|payload| applied.contains(payload))
+        };
+        until("every node has every payload", || self.running().all(has)).await;
+        let first = self.running().next().unwrap();
+        let same = |running: &Running| running.ledger.entries() == first.ledger.entries();
+        until("every node has the same entries", || self.running().all(same)).await;
+    }
+
+    pub(crate) async fn stop_all(&mut self) {
+        for at in 0..self.nodes.len() {
+            if self.nodes[at].is_some() {
+                self.stop(at).await;
+            }
+        }
+    }
+}
