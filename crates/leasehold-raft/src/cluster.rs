@@ -18,6 +18,8 @@ use crate::types::{Member, Types};
 
 /// How long another node may take to lead after it was asked to.
 const TRANSFER_PATIENCE: Duration = Duration::from_secs(5);
+/// A learner that lacks no more entries than this will have them in a moment.
+const NEARLY: u64 = 256;
 
 /// One node of the cluster, as its membership has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +82,8 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// Adds a node that follows without a vote; returns when it has nearly all of the log.
+    /// Adds a node that follows without a vote; returns when it has nearly all of the log. Dropping the future ends the
+    /// waiting; the node stays added.
     pub async fn add_learner(&self, node: u64, address: impl Into<String>) -> Result<(), ChangeError> {
         let address = address.into();
         match self.insecure {
@@ -95,8 +98,27 @@ impl<M: Machine> Node<M> {
             return Err(ChangeError::Refused(format!("node {node} is a member at another address")));
         }
         let raft = self.group.raft.clone();
-        let change = async move { raft.add_learner(node, Member { address }, true).await.map(drop) };
-        self.make(change).await
+        let change = async move { raft.add_learner(node, Member { address }, false).await.map(drop) };
+        self.make(change).await?;
+        self.catches_up(node).await
+    }
+
+    /// Waits until a node has nearly all of the log.
+    async fn catches_up(&self, node: u64) -> Result<(), ChangeError> {
+        let mut metrics = self.group.raft.metrics();
+        loop {
+            {
+                let metrics = metrics.borrow_and_update();
+                let Some(replication) = &metrics.replication else { return Err(self.not_leader()) };
+                let matched = replication.get(&node).copied().flatten().map(|matched| matched.index + NEARLY);
+                if matched >= metrics.last_log_index {
+                    return Ok(());
+                }
+            }
+            if metrics.changed().await.is_err() {
+                return Err(ChangeError::Stopped("the node is stopping".into()));
+            }
+        }
     }
 
     /// Makes exactly these nodes the voters; all must be members already. A voter left out leaves the cluster.

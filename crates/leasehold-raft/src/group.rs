@@ -26,7 +26,7 @@ use crate::group_commit::Fatal;
 use crate::machine::{Applier, Progress};
 use crate::network::NoPeers;
 use crate::options::Options;
-use crate::peer::{Door, Formation, Local, Peers, VoteGuard};
+use crate::peer::{Door, Formation, Local, PeerOptions, Peers, VoteGuard, meet_all};
 use crate::snapshot::Snapshots;
 use crate::store::LogStore;
 use crate::types::{Member, Types};
@@ -111,7 +111,7 @@ impl<M: Machine> Group<M> {
         if let (Some(listener), Some(local)) = (listener, local) {
             group.open_door(listener, local, started, options.election_max).await?;
         }
-        let advertise = options.peers.as_ref().map(|peers| peers.advertise.clone());
+        let advertise = options.peers.as_ref().map(PeerOptions::own_address);
         group.elect(identity, options).await?;
         if let Some(address) = advertise {
             group.move_to(identity.node, address).await?;
@@ -144,7 +144,8 @@ impl<M: Machine> Group<M> {
         let voters = self.raft.with_raft_state(|state| state.membership_state.effective().voter_ids().count());
         let guard = VoteGuard::new(voters.await.map_err(stopped)?, started, lease);
         let (raft, snapshots) = (self.raft.clone(), self.files.snapshots.clone());
-        let door = Arc::new(Door { local, raft, snapshots, guard, refusals: Mutex::default() });
+        tokio::spawn(meet_all(local.clone(), raft.clone()));
+        let door = Arc::new(Door::new(local, raft, snapshots, guard));
         *self.door.lock() = Some(tokio::spawn(door.serve(listener)));
         Ok(())
     }

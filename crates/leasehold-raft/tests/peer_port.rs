@@ -6,10 +6,11 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::cluster::{Cluster, until};
-use common::{Running, payloads};
+use common::{Running, open_with, payloads};
 use leasehold_core::LeaderId;
 use leasehold_log::{LogPosition, Vote, checksum};
 use leasehold_raft::Options;
+use leasehold_service::log::{Leadership, Log};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -126,19 +127,29 @@ async fn a_stranger_is_refused_in_words() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_lost_its_data_is_refused_under_its_old_id() {
     let mut cluster = Cluster::of_three(|_| ()).await;
+    // Followers meet too, though they have nothing to say to each other.
+    let met = |at: usize| std::fs::read_to_string(cluster.options[at].data.join("peers")).unwrap().lines().count() - 3;
+    until("all have met", || (0..3).all(|at| met(at) == 2)).await;
     cluster.propose(0..10).await;
     cluster.all_have(&payloads(10)).await;
     let lost = cluster.follower().await;
     let id = cluster.node(lost).opened.identity.node;
     cluster.stop(lost).await;
-    let stranger = cluster.leader().await;
-    let again = Introduction { from: id, incarnation: 12345, ..Introduction::to(cluster.node(stranger)) };
-    let (_, verdict, words) = introduce(&cluster.options[stranger], &again.bytes()).await;
-    assert_eq!(verdict, REFUSED);
-    assert!(words.contains(&format!("remove node {id}")), "{words}");
-    // The others go on without it.
-    cluster.propose(10..20).await;
-    cluster.all_have(&payloads(20)).await;
+    for at in (0..3).filter(|at| *at != lost) {
+        let again = Introduction { from: id, incarnation: 12345, ..Introduction::to(cluster.node(at)) };
+        let (_, verdict, words) = introduce(&cluster.options[at], &again.bytes()).await;
+        assert_eq!(verdict, REFUSED);
+        assert!(words.contains(&format!("remove node {id}")), "{words}");
+    }
+    // It starts, forms nothing, and changes nothing for the others.
+    let leader = cluster.node(cluster.leader().await).leader();
+    let empty = tempfile::tempdir().unwrap();
+    let returned = open_with(Options { data: empty.path().into(), ..cluster.options[lost].clone() }).await.unwrap();
+    assert_eq!(returned.opened.identity.node, id);
+    cluster.propose(10..100).await;
+    assert_eq!(cluster.node(cluster.leader().await).leader(), leader);
+    assert_eq!((returned.ledger.payloads().len(), *returned.node.leadership().borrow()), (0, Leadership::Unknown));
+    returned.node.shutdown().await;
     cluster.stop_all().await;
 }
 

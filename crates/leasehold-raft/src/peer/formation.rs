@@ -55,6 +55,15 @@ impl PeerOptions {
         }
     }
 
+    /// Returns where others reach this node.
+    pub(crate) fn own_address(&self) -> String {
+        let declared = match &self.formation {
+            Formation::Members(members) => members.get(&self.name),
+            Formation::Alone | Formation::Join(_) => None,
+        };
+        declared.unwrap_or(&self.advertise).clone()
+    }
+
     /// Returns the first membership: ids and addresses.
     pub(crate) fn members(&self) -> Option<BTreeMap<u64, String>> {
         match &self.formation {

@@ -25,6 +25,8 @@ pub(crate) enum Purpose {
     Control,
     /// Snapshots.
     Snapshots,
+    /// Nothing but to have met.
+    Meeting,
     /// The answer: go on.
     Welcome,
     /// The answer: no, and why.
@@ -37,14 +39,15 @@ impl Purpose {
             Purpose::Appends => 1,
             Purpose::Control => 2,
             Purpose::Snapshots => 3,
+            Purpose::Meeting => 4,
             Purpose::Welcome => 16,
             Purpose::Refused => 17,
         }
     }
 
     fn from_byte(byte: u8) -> Option<Purpose> {
-        use Purpose::{Appends, Control, Refused, Snapshots, Welcome};
-        [Appends, Control, Snapshots, Welcome, Refused].into_iter().find(|purpose| purpose.byte() == byte)
+        use Purpose::{Appends, Control, Meeting, Refused, Snapshots, Welcome};
+        [Appends, Control, Snapshots, Meeting, Welcome, Refused].into_iter().find(|purpose| purpose.byte() == byte)
     }
 }
 

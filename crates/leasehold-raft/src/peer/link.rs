@@ -22,7 +22,7 @@ use super::hello::{Hello, Purpose};
 /// Requests waiting to be written.
 const QUEUE: usize = 64;
 /// A connection must stand within this.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
 /// A peer that does not take bytes for so long is given up.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE_MIN: Duration = Duration::from_millis(10);
@@ -137,19 +137,7 @@ impl Keeper {
     }
 
     async fn connect(&self) -> Result<TcpStream, String> {
-        let mut stream = TcpStream::connect(&self.address).await.map_err(|error| error.to_string())?;
-        stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        let hello = Hello::new(&self.local, self.target, self.purpose).to_bytes();
-        stream.write_all(&hello).await.map_err(|error| error.to_string())?;
-        let answer = Hello::read(&mut stream).await.map_err(|error| error.to_string())?;
-        match answer.purpose {
-            Purpose::Welcome => {}
-            Purpose::Refused => return Err(format!("it refused: {}", answer.words)),
-            Purpose::Appends | Purpose::Control | Purpose::Snapshots => return Err("it did not answer".into()),
-        }
-        answer.check(&self.local, Some(self.target))?;
-        self.local.remember(answer.from, answer.incarnation).await?;
-        Ok(stream)
+        introduce(&self.local, self.target, &self.address, self.purpose).await
     }
 
     /// Carries requests and answers until the connection ends; returns why, and whether anything was answered.
@@ -216,6 +204,30 @@ impl Keeper {
     }
 }
 
+/// Connects to a node and introduces this one; both sides check, and a node met for the first time is remembered.
+pub(crate) async fn introduce(
+    local: &Local,
+    target: u64,
+    address: &str,
+    purpose: Purpose,
+) -> Result<TcpStream, String> {
+    let mut stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+    stream.set_nodelay(true).map_err(|error| error.to_string())?;
+    let hello = Hello::new(local, target, purpose).to_bytes();
+    stream.write_all(&hello).await.map_err(|error| error.to_string())?;
+    let answer = Hello::read(&mut stream).await.map_err(|error| error.to_string())?;
+    match answer.purpose {
+        Purpose::Welcome => {}
+        Purpose::Refused => return Err(format!("it refused: {}", answer.words)),
+        Purpose::Appends | Purpose::Control | Purpose::Snapshots | Purpose::Meeting => {
+            return Err("it did not answer".into());
+        }
+    }
+    answer.check(local, Some(target))?;
+    local.remember(answer.from, answer.incarnation).await?;
+    Ok(stream)
+}
+
 async fn read_answers(mut from: OwnedReadHalf, pending: Pending, heard: Arc<Mutex<Option<Instant>>>) -> String {
     loop {
         match frame::read(&mut from, SMALL_BODY_MAX).await {
@@ -235,7 +247,7 @@ async fn read_answers(mut from: OwnedReadHalf, pending: Pending, heard: Arc<Mute
 /// than what TCP repeats. A slow disk may hold up appends, and a large state the answer to a snapshot.
 fn silence(purpose: Purpose) -> Duration {
     Duration::from_secs(match purpose {
-        Purpose::Control | Purpose::Welcome | Purpose::Refused => 2,
+        Purpose::Control | Purpose::Meeting | Purpose::Welcome | Purpose::Refused => 2,
         Purpose::Appends => 15,
         Purpose::Snapshots => 60,
     })

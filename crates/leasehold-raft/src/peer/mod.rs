@@ -2,14 +2,15 @@
 //!
 //! `frame.rs` is the envelope, `hello.rs` the handshake, `message.rs` what is said; docs/formats/peer.md has every byte.
 //! `link.rs` keeps one connection to a peer, `client.rs` is openraft's way out over links, `serve.rs` the way in,
-//! `receive.rs` takes a streamed snapshot. `seen.rs` remembers which data directory stood behind each node id, `formation.rs`
-//! says who belongs to a new cluster. The connections are plain: only loopback, unless the operator asks for more.
+//! `receive.rs` takes a streamed snapshot. `seen.rs` remembers which data directory stood behind each node id, `meet.rs`
+//! sees to it that all have met, `formation.rs` says who belongs to a new cluster. The connections are plain: only loopback, unless the operator asks for more.
 
 mod client;
 mod formation;
 mod frame;
 mod hello;
 mod link;
+mod meet;
 mod message;
 mod receive;
 mod seen;
@@ -19,6 +20,7 @@ pub use formation::{Formation, PeerOptions};
 
 pub(crate) use client::Peers;
 pub(crate) use formation::is_loopback;
+pub(crate) use meet::meet_all;
 pub(crate) use seen::Seen;
 pub(crate) use serve::{Door, VoteGuard};
 

@@ -49,6 +49,10 @@ impl Seen {
         self.incarnation
     }
 
+    pub(crate) fn knows(&self, node: u64) -> bool {
+        self.nodes.lock().contains_key(&node)
+    }
+
     /// Compares a node with what is known of it; a new one is remembered durably first. May block on the disk.
     pub(crate) fn check(&self, node: u64, incarnation: u64) -> Result<(), String> {
         let mut nodes = self.nodes.lock();

@@ -5,7 +5,7 @@
 //! connection is served side by side, so that a heartbeat waits for nothing. For one lease length after
 //! the start, a member of a cluster of several refuses its vote: it may have promised it before, and has forgotten.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::timeout;
 
 use super::Local;
@@ -63,14 +63,26 @@ impl VoteGuard {
 
 /// What a connection needs to be served.
 pub(crate) struct Door<M: Machine> {
-    pub(crate) local: Local,
-    pub(crate) raft: Raft<Types, Applier<M>>,
-    pub(crate) snapshots: Arc<Snapshots>,
-    pub(crate) guard: VoteGuard,
-    pub(crate) refusals: Mutex<BTreeSet<String>>,
+    local: Local,
+    raft: Raft<Types, Applier<M>>,
+    snapshots: Arc<Snapshots>,
+    guard: VoteGuard,
+    /// What was logged already.
+    refusals: Mutex<BTreeSet<String>>,
+    /// The newest connection of each peer for each purpose; told when it is replaced.
+    connections: Mutex<BTreeMap<(u64, Purpose), Arc<Notify>>>,
 }
 
 impl<M: Machine> Door<M> {
+    pub(crate) fn new(
+        local: Local,
+        raft: Raft<Types, Applier<M>>,
+        snapshots: Arc<Snapshots>,
+        guard: VoteGuard,
+    ) -> Door<M> {
+        Door { local, raft, snapshots, guard, refusals: Mutex::default(), connections: Mutex::default() }
+    }
+
     /// Takes connections until its task is dropped.
     pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
         let places = Arc::new(Semaphore::new(CONNECTIONS));
@@ -126,11 +138,18 @@ impl<M: Machine> Door<M> {
         self.answer(&mut stream, hello.from, Purpose::Welcome, String::new()).await;
         let (read, write) = stream.into_split();
         let read = BufReader::with_capacity(64 * 1024, read);
-        let ended = match hello.purpose {
-            Purpose::Appends => self.serve_appends(read, write).await,
-            Purpose::Control => self.serve_control(read, write).await,
-            Purpose::Snapshots => self.serve_snapshots(read, write).await,
-            Purpose::Welcome | Purpose::Refused => return,
+        let replaced = self.replace(hello.from, hello.purpose);
+        let serve = async {
+            match hello.purpose {
+                Purpose::Appends => self.serve_appends(read, write).await,
+                Purpose::Control => self.serve_control(read, write).await,
+                Purpose::Snapshots => self.serve_snapshots(read, write).await,
+                Purpose::Meeting | Purpose::Welcome | Purpose::Refused => FrameError::Closed,
+            }
+        };
+        let ended = tokio::select! {
+            ended = serve => ended,
+            () = replaced.notified() => FrameError::Closed,
         };
         match ended {
             FrameError::Closed | FrameError::Io(_) => tracing::debug!(node = hello.from, %ended, "connection ended"),
@@ -138,6 +157,15 @@ impl<M: Machine> Door<M> {
                 self.say(format!("the connection of node {} was closed: {ended}", hello.from));
             }
         }
+    }
+
+    /// A new connection ends the one before it with the same purpose: its peer has given it up, perhaps without a word.
+    fn replace(&self, from: u64, purpose: Purpose) -> Arc<Notify> {
+        let replaced = Arc::new(Notify::new());
+        if let Some(before) = self.connections.lock().insert((from, purpose), replaced.clone()) {
+            before.notify_one();
+        }
+        replaced
     }
 
     async fn answer(&self, stream: &mut TcpStream, to: u64, purpose: Purpose, words: String) {
