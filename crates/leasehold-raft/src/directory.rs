@@ -66,6 +66,13 @@ impl Directory {
         Ok(Directory { path: path.to_path_buf(), identity, fresh, _lock: lock })
     }
 
+    /// Says whether a group has log files.
+    pub(crate) fn has_log(&self, group: u32) -> bool {
+        let files = std::fs::read_dir(self.path.join("groups").join(group.to_string()).join("log"));
+        let is_log = |path: PathBuf| path.extension().is_some_and(|extension| extension == "wal");
+        files.is_ok_and(|mut files| files.any(|file| file.is_ok_and(|file| is_log(file.path()))))
+    }
+
     /// Returns the directory of a group, made if it is not there, with its `log` and `snapshots`.
     pub(crate) fn group(&self, group: u32) -> Result<PathBuf, OpenError> {
         let path = self.path.join("groups").join(group.to_string());

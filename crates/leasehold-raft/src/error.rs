@@ -40,6 +40,15 @@ pub enum OpenError {
         /// Whose it would be.
         wanted: Identity,
     },
+    /// The node has met others, but its log is gone.
+    #[error(
+        "the log of {dir} is gone, and with it the votes this node gave; start it with an empty --data directory \
+         under a new id, after the old one is removed from the cluster"
+    )]
+    LostLog {
+        /// The data directory.
+        dir: PathBuf,
+    },
     /// The address for other nodes cannot be listened on.
     #[error("cannot listen for other nodes on {address}: {source}; stop what uses it, or choose another --peer-listen")]
     Listen {

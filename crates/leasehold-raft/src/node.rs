@@ -192,6 +192,9 @@ fn open_files(options: &Options, machine: &impl Machine) -> Result<OpenFiles, Op
     let local = match options.peers {
         Some(_) => {
             let seen = Arc::new(Seen::open(&options.data)?);
+            if seen.knows_any() && !directory.has_log(GROUP) {
+                return Err(OpenError::LostLog { dir: options.data.clone() });
+            }
             Some(Local { identity: directory.identity, group: GROUP, seen })
         }
         None => None,

@@ -215,6 +215,16 @@ async fn a_directory_of_another_cluster_is_refused_with_words() {
     open_with(options).await.unwrap().node.shutdown().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_whose_log_is_gone_does_not_start() {
+    let mut cluster = Cluster::of_three(|_| ()).await;
+    let lost = cluster.leader().await;
+    cluster.stop_all().await;
+    std::fs::remove_dir_all(cluster.options[lost].data.join("groups")).unwrap();
+    let error = open_with(cluster.options[lost].clone()).await.map(|_| ()).unwrap_err();
+    assert!(matches!(error, OpenError::LostLog { .. }), "{error}");
+}
+
 #[tokio::test]
 async fn plain_connections_beyond_this_machine_must_be_allowed() {
     let dir = tempfile::tempdir().unwrap();

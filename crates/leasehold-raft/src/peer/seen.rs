@@ -49,6 +49,11 @@ impl Seen {
         self.incarnation
     }
 
+    /// Says whether this directory has met any node: it had a log then.
+    pub(crate) fn knows_any(&self) -> bool {
+        !self.nodes.lock().is_empty()
+    }
+
     pub(crate) fn knows(&self, node: u64) -> bool {
         self.nodes.lock().contains_key(&node)
     }
