@@ -5,7 +5,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::cluster::{Cluster, until};
+use common::cluster::{Cluster, patient, until};
 use common::{Running, open_with, payloads};
 use leasehold_core::LeaderId;
 use leasehold_log::{LogPosition, Vote, checksum};
@@ -126,7 +126,7 @@ async fn a_stranger_is_refused_in_words() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_lost_its_data_is_refused_under_its_old_id() {
-    let mut cluster = Cluster::of_three(|_| ()).await;
+    let mut cluster = Cluster::of_three(patient).await;
     // Followers meet too, though they have nothing to say to each other.
     let met = |at: usize| std::fs::read_to_string(cluster.options[at].data.join("peers")).unwrap().lines().count() - 3;
     until("all have met", || (0..3).all(|at| met(at) == 2)).await;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,15 +15,19 @@ use super::{Running, open_with, payload};
 /// Nothing here takes so long unless it never happens.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns a free port below those that the system gives to outgoing connections, each once.
+/// Returns a free port below those that the system gives to outgoing connections. The odd port after it is kept
+/// bound until the process ends, so that no other test process takes the port while its node is stopped.
 pub(crate) fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    static KEPT: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
+    let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
     loop {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = 20_000 + (std::process::id() as u16 % 997 * 12).wrapping_add(step) % 12_000;
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        if TcpListener::bind(address).is_ok() {
-            return address;
+        let step = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id() as u16 % 6000);
+        let port = 20_000 + step % 6000 * 2;
+        let Ok(kept) = TcpListener::bind(address(port + 1)) else { continue };
+        if TcpListener::bind(address(port)).is_ok() {
+            KEPT.lock().unwrap().push(kept);
+            return address(port);
         }
     }
 }
@@ -34,6 +39,12 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
         assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// For tests that need one leader to stay, however busy the machine is.
+pub(crate) fn patient(options: &mut Options) {
+    options.election_min = Duration::from_millis(1500);
+    options.election_max = Duration::from_millis(3000);
 }
 
 /// Nodes that can be stopped and started again.
