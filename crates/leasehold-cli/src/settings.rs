@@ -7,16 +7,13 @@ use std::ffi::OsString;
 use std::str::FromStr;
 
 use clap::ValueEnum as _;
-use leasehold_client::Endpoints;
+use leasehold_client::{Endpoints, default_holder_prefix};
 use leasehold_server::Source;
 
 use crate::args::{Globals, holder, namespace};
 use crate::config_file::ConfigFile;
 use crate::failure::Failure;
 use crate::output::Output;
-
-/// The longest part of a default holder that comes from the system.
-const PART_MAX: usize = 64;
 
 /// Where to go, as whom, and how to show what is found.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,21 +115,6 @@ fn bad(name: &str, text: &str, reason: &impl ToString) -> Failure {
 
 fn output(text: &str) -> Result<Output, String> {
     Output::from_str(text, false).map_err(|_| "use human, json, jsonl or name".to_owned())
-}
-
-/// `user@host/`, from what the system tells.
-fn default_holder_prefix(env: &impl Fn(&str) -> Option<OsString>) -> String {
-    let user = ["USER", "LOGNAME"].into_iter().filter_map(env).map(|name| part(&name.to_string_lossy()));
-    let user = user.into_iter().find(|name| !name.is_empty());
-    let user = user.unwrap_or_else(|| format!("uid{}", rustix::process::getuid().as_raw()));
-    let host = part(&rustix::system::uname().nodename().to_string_lossy());
-    let host = if host.is_empty() { "localhost".to_owned() } else { host };
-    format!("{user}@{host}/")
-}
-
-/// A part of a holder's name without what would be refused or misread there.
-fn part(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() && !matches!(c, '@' | '/')).take(PART_MAX).collect()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use leasehold_api::Class;
 use tokio::sync::mpsc;
 
+use crate::holder::default_holder;
 use crate::keeper::{self, Handle, Office};
 use crate::store::{Capability, HandoverAsk, Incumbent, Store};
 use crate::{Clock, Election, Error, Lock, MachineClock, thread};
@@ -142,32 +143,5 @@ impl ClientBuilder {
         self.clock.attach(settle);
         let holder = self.holder.unwrap_or_else(default_holder).into();
         Client { handle: Handle { errands, store }, holder, clock: self.clock }
-    }
-}
-
-/// `user@host/pid`, from what the system tells.
-fn default_holder() -> String {
-    let names = ["USER", "LOGNAME"].into_iter().filter_map(std::env::var_os);
-    let user = names.map(|name| part(&name.to_string_lossy())).find(|name| !name.is_empty());
-    let user = user.unwrap_or_else(|| format!("uid{}", rustix::process::getuid().as_raw()));
-    let host = part(&rustix::system::uname().nodename().to_string_lossy());
-    let host = if host.is_empty() { "localhost".to_owned() } else { host };
-    format!("{user}@{host}/{}", std::process::id())
-}
-
-/// A part of a holder's name without what would be refused or misread there.
-fn part(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() && !matches!(c, '@' | '/')).take(40).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_default_holder_tells_user_host_and_process() {
-        let holder = default_holder();
-        assert!(holder.contains('@') && holder.ends_with(&format!("/{}", std::process::id())), "{holder}");
-        assert_eq!(part("a@b/c\n"), "abc");
     }
 }

@@ -266,6 +266,21 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
+    /// Everything.
+    pub const ALL: Capabilities = Capabilities {
+        fencing: true,
+        fair_queue: true,
+        push: true,
+        sub_second_ttl: true,
+        shared_mode: true,
+        several_resources: true,
+        priority: true,
+        cooldown: true,
+        handover: true,
+        endless_ttl: true,
+        durability: true,
+    };
+
     /// Tells whether this is among them.
     pub fn has(&self, capability: Capability) -> bool {
         match capability {

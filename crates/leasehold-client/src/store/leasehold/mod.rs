@@ -150,19 +150,7 @@ impl Store for Leasehold {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            fencing: true,
-            fair_queue: true,
-            push: true,
-            sub_second_ttl: true,
-            shared_mode: true,
-            several_resources: true,
-            priority: true,
-            cooldown: true,
-            handover: true,
-            endless_ttl: true,
-            durability: true,
-        }
+        Capabilities::ALL
     }
 
     fn grant(&self, wish: Arc<Wish>, progress: ProgressTo) -> BoxFuture<'static, Result<Granted, Error>> {

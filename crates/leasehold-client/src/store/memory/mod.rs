@@ -216,19 +216,7 @@ impl Store for Memory {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            fencing: true,
-            fair_queue: true,
-            push: true,
-            sub_second_ttl: true,
-            shared_mode: true,
-            several_resources: true,
-            priority: true,
-            cooldown: true,
-            handover: true,
-            endless_ttl: true,
-            durability: false,
-        }
+        Capabilities { durability: false, ..Capabilities::ALL }
     }
 
     fn grant(&self, wish: Arc<Wish>, progress: ProgressTo) -> BoxFuture<'static, Result<Granted, Error>> {
