@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use leasehold_core::*;
-use leasehold_log::{Pack, encode_request, open, read_body, write_body};
+use leasehold_log::{Origin, Pack, encode_request, open, read_body, write_body};
 
 const COMMANDS: u64 = 2_000_000;
 const LEASES: u64 = 1_000_000;
@@ -64,13 +64,13 @@ fn commands(name: &str, requests: &[Request]) -> Result<(), Box<dyn std::error::
         }
         let mut pack = Pack::with_capacity(buffer.len());
         pack.append(&buffer, requests.len() as u32);
-        entry = black_box(pack.seal(Stamp::default()));
+        entry = black_box(pack.seal(Stamp::default(), Origin::default()));
     }
     let encoded = total / start.elapsed().as_secs_f64();
 
     let start = Instant::now();
     for _ in 0..rounds {
-        for request in open(black_box(&entry))?.1 {
+        for request in open(black_box(&entry))?.requests {
             black_box(request?);
         }
     }

@@ -1,22 +1,35 @@
 //! The payload of one replicated log entry: commands packed under one stamp.
 //!
 //! A header of fixed size comes first, so that a [`Pack`] can be filled before its stamp is known and sealed
-//! once the clock was read. Each command follows after its length. An entry without commands is a tick. The
-//! bytes carry no checksum of their own: the log record around them does. See docs/formats/entry.md.
+//! once the clock was read. Each command follows after its length. An entry without commands is a tick. A parcel has
+//! the same layout without a stamp: it travels from the node that took the commands to the leader, and is no entry
+//! before that one has sealed it. The bytes carry no checksum of their own: the log record or the frame around them
+//! does. See docs/formats/entry.md.
 
 use leasehold_core::{LeaderId, LeaseTime, Request, Stamp, WallTime};
 
 use crate::command::{decode_request, encode_request};
 use crate::wire::{FormatError, Reader};
 
-/// The format of entries that this release writes.
-pub const ENTRY_VERSION: u8 = 1;
+/// The format of entries that this release writes. Version 1 had no origin.
+pub const ENTRY_VERSION: u8 = 2;
 
-/// Commands under one stamp: the only kind of entry so far.
+/// Commands under one stamp.
 const KIND_COMMANDS: u8 = 1;
+/// Commands without a stamp, on their way to the leader. Never in the log.
+const KIND_PARCEL: u8 = 2;
 
-/// Version, kind, term, node, now, wall, count.
-const HEADER: usize = 1 + 1 + 8 + 8 + 8 + 8 + 4;
+/// Version, kind, term, node, now, wall, run, number, count.
+const HEADER: usize = 1 + 1 + 8 + 8 + 8 + 8 + 8 + 8 + 4;
+
+/// Which commands an entry carries: the node that took them knows its own by it when it applies them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    /// The process that took the commands: a random number, 0 if it is not told.
+    pub run: u64,
+    /// Which of its parcels, rising.
+    pub number: u64,
+}
 
 /// Commands on their way into one log entry, encoded as they come.
 #[derive(Clone, Debug)]
@@ -77,50 +90,109 @@ impl Pack {
     }
 
     /// Puts the stamp on and gives the payload of the entry.
-    pub fn seal(mut self, stamp: Stamp) -> Vec<u8> {
+    pub fn seal(self, stamp: Stamp, origin: Origin) -> Vec<u8> {
+        self.finish(KIND_COMMANDS, stamp, origin)
+    }
+
+    /// Gives the commands without a stamp, to be sent to the leader.
+    pub fn parcel(self, origin: Origin) -> Vec<u8> {
+        self.finish(KIND_PARCEL, Stamp::default(), origin)
+    }
+
+    fn finish(mut self, kind: u8, stamp: Stamp, origin: Origin) -> Vec<u8> {
         self.bytes[0] = ENTRY_VERSION;
-        self.bytes[1] = KIND_COMMANDS;
-        self.bytes[2..10].copy_from_slice(&stamp.leader.term.to_le_bytes());
-        self.bytes[10..18].copy_from_slice(&stamp.leader.node.to_le_bytes());
-        self.bytes[18..26].copy_from_slice(&stamp.now.0.to_le_bytes());
-        self.bytes[26..34].copy_from_slice(&stamp.wall.0.to_le_bytes());
-        self.bytes[34..HEADER].copy_from_slice(&self.count.to_le_bytes());
+        self.bytes[1] = kind;
+        let words = [stamp.leader.term, stamp.leader.node, stamp.now.0, stamp.wall.0, origin.run, origin.number];
+        for (place, word) in self.bytes[2..HEADER - 4].chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        self.bytes[HEADER - 4..HEADER].copy_from_slice(&self.count.to_le_bytes());
         self.bytes
+    }
+
+    /// Takes the commands of a parcel or of a sealed entry out again; whatever stamp it had is gone.
+    ///
+    /// Every command is read, so that what cannot be applied is refused here and never reaches the log.
+    pub fn unpack(bytes: &[u8]) -> Result<(Pack, Origin), FormatError> {
+        let head = Head::read(bytes)?;
+        let count = head.requests.left as u32;
+        for request in head.requests {
+            request?;
+        }
+        let mut pack = Pack::with_capacity(head.commands.len());
+        pack.append(head.commands, count);
+        Ok((pack, head.origin))
     }
 }
 
-/// Opens the payload of an entry: its stamp, and its commands to be read one by one.
+/// What stands in the header of an entry or a parcel, checked.
+struct Head<'a> {
+    kind: u8,
+    stamp: Stamp,
+    origin: Origin,
+    commands: &'a [u8],
+    requests: Requests<'a>,
+}
+
+impl<'a> Head<'a> {
+    fn read(bytes: &'a [u8]) -> Result<Head<'a>, FormatError> {
+        let mut from = Reader::new(bytes);
+        let version = check_version(&mut from, "the log entry", ENTRY_VERSION)?;
+        let start = from.clone();
+        let kind = from.byte("kind of an entry")?;
+        if kind != KIND_COMMANDS && (kind != KIND_PARCEL || version == 1) {
+            return Err(start.damaged("kind of an entry", "has an unknown number"));
+        }
+        let mut fixed = |what| from.array(what).map(u64::from_le_bytes);
+        let leader = LeaderId { term: fixed("term")?, node: fixed("node")? };
+        let stamp = Stamp { leader, now: LeaseTime(fixed("lease time")?), wall: WallTime(fixed("wall time")?) };
+        let origin = match version {
+            1 => Origin::default(),
+            _ => Origin { run: fixed("run of the origin")?, number: fixed("number of the origin")? },
+        };
+        let count = u32::from_le_bytes(from.array("count of commands")?);
+        let mut frames = from.clone();
+        for _ in 0..count {
+            frames.framed("command")?;
+        }
+        frames.finish("the log entry")?;
+        let commands = &bytes[from.offset()..];
+        Ok(Head { kind, stamp, origin, commands, requests: Requests { from, left: count as usize } })
+    }
+}
+
+/// An opened entry.
+#[derive(Clone, Debug)]
+pub struct Opened<'a> {
+    /// Who stamped it, and when.
+    pub stamp: Stamp,
+    /// Which commands it carries.
+    pub origin: Origin,
+    /// The commands, to be read one by one.
+    pub requests: Requests<'a>,
+}
+
+/// Opens the payload of an entry: its stamp, its origin, and its commands to be read one by one.
 ///
 /// The count and the lengths of all commands are checked here, what is in them when they are read. Read all
 /// commands before the first is applied: damage in the last one must not leave half of an entry's effects.
-pub fn open(bytes: &[u8]) -> Result<(Stamp, Requests<'_>), FormatError> {
-    let mut from = Reader::new(bytes);
-    check_version(&mut from, "the log entry", ENTRY_VERSION)?;
-    let start = from.clone();
-    if from.byte("kind of an entry")? != KIND_COMMANDS {
-        return Err(start.damaged("kind of an entry", "has an unknown number"));
+pub fn open(bytes: &[u8]) -> Result<Opened<'_>, FormatError> {
+    let head = Head::read(bytes)?;
+    if head.kind != KIND_COMMANDS {
+        return Err(Reader::new(&bytes[1..]).damaged("kind of an entry", "is a parcel, which no leader has stamped"));
     }
-    let mut fixed = |what| from.array(what).map(u64::from_le_bytes);
-    let leader = LeaderId { term: fixed("term")?, node: fixed("node")? };
-    let stamp = Stamp { leader, now: LeaseTime(fixed("lease time")?), wall: WallTime(fixed("wall time")?) };
-    let count = u32::from_le_bytes(from.array("count of commands")?);
-    let mut frames = from.clone();
-    for _ in 0..count {
-        frames.framed("command")?;
-    }
-    frames.finish("the log entry")?;
-    Ok((stamp, Requests { from, left: count as usize }))
+    Ok(Opened { stamp: head.stamp, origin: head.origin, requests: head.requests })
 }
 
 /// Checks the byte that everything durable begins with.
-pub(crate) fn check_version(from: &mut Reader<'_>, what: &'static str, supported: u8) -> Result<(), FormatError> {
+pub(crate) fn check_version(from: &mut Reader<'_>, what: &'static str, supported: u8) -> Result<u8, FormatError> {
     let start = from.clone();
     match from.byte(what)? {
         0 => Err(start.damaged(what, "has format 0, which no release has written")),
         found if found > supported => {
             Err(FormatError::NewerVersion { what, found: u64::from(found), supported: u64::from(supported) })
         }
-        _ => Ok(()),
+        found => Ok(found),
     }
 }
 

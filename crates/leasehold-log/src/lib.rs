@@ -21,7 +21,7 @@ mod wire;
 pub use blocks::{BlockError, BlockProblem, BlockReader, BlockWriter, SNAPSHOT_VERSION, SnapshotHeader};
 pub use body::{BODY_VERSION, BodyError, Refusal, read_body, write_body};
 pub use command::{decode_request, encode_request};
-pub use entry::{ENTRY_VERSION, Pack, Requests, open};
+pub use entry::{ENTRY_VERSION, Opened, Origin, Pack, Requests, open};
 pub use event::{decode_event, encode_event};
 pub use membership::Membership;
 pub use record::{Kind, LogPosition, RECORD_BYTES_MAX, RECORD_VERSION, Record, RecordError, Vote, checksum};

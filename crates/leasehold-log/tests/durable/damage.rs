@@ -2,8 +2,8 @@
 
 use leasehold_core::{Record, Revision};
 use leasehold_log::{
-    BodyError, FormatError, Pack, Reader, decode_event, decode_record, decode_request, encode_event, encode_record,
-    encode_request, open, write_body,
+    BodyError, ENTRY_VERSION, FormatError, Origin, Pack, Reader, decode_event, decode_record, decode_request,
+    encode_event, encode_record, encode_request, open, write_body,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -32,12 +32,14 @@ fn read_as_anything(bytes: &[u8]) {
         encode_event(&event, &mut out);
         assert_eq!(out, bytes[..from.offset()], "{event:?}");
     }
-    if let Ok((stamp, requests)) = open(bytes)
-        && let Ok(requests) = requests.collect::<Result<Vec<_>, _>>()
+    // An older version is read, and written anew in the present one.
+    if let Ok(opened) = open(bytes)
+        && bytes[0] == ENTRY_VERSION
+        && let Ok(requests) = opened.requests.collect::<Result<Vec<_>, _>>()
     {
         let mut pack = Pack::new();
         requests.iter().for_each(|request| pack.push(request));
-        assert_eq!(pack.seal(stamp), bytes);
+        assert_eq!(pack.seal(opened.stamp, opened.origin), bytes);
     }
     if let Ok((records, events, floor)) = read_all(bytes) {
         let mut out = Vec::new();
@@ -86,7 +88,7 @@ fn harmed(mut bytes: Vec<u8>, harms: &[Harm]) -> Vec<u8> {
 fn example_entry() -> Vec<u8> {
     let mut pack = Pack::new();
     examples::requests().iter().for_each(|(_, request)| pack.push(request));
-    pack.seal(examples::stamp())
+    pack.seal(examples::stamp(), Origin { run: 7, number: 8 })
 }
 
 fn example_body() -> Vec<u8> {
@@ -144,7 +146,7 @@ proptest! {
 }
 
 fn read_entry(bytes: &[u8]) -> Result<usize, FormatError> {
-    let (_, requests) = open(bytes)?;
+    let requests = open(bytes)?.requests;
     Ok(requests.collect::<Result<Vec<_>, _>>()?.len())
 }
 
@@ -197,7 +199,7 @@ fn bytes_after_the_end_are_damage() {
     let mut entry = example_entry();
     entry.push(0);
     assert!(open(&entry).unwrap_err().to_string().contains("has bytes after its end"));
-    let mut tick = Pack::new().seal(examples::stamp());
+    let mut tick = Pack::new().seal(examples::stamp(), Origin::default());
     tick.push(0);
     assert!(open(&tick).is_err());
     let mut body = example_body();
@@ -210,7 +212,7 @@ fn a_wrong_count_is_damage() {
     let entry = example_entry();
     for change in [-1_i8, 1] {
         let mut wrong = entry.clone();
-        wrong[34] = wrong[34].wrapping_add_signed(change);
+        wrong[50] = wrong[50].wrapping_add_signed(change);
         assert!(open(&wrong).is_err(), "{change}");
     }
     let mut body = Vec::new();
@@ -222,7 +224,7 @@ fn a_wrong_count_is_damage() {
 
 #[test]
 fn an_unsealed_entry_does_not_open() {
-    assert!(open(&[0; 38]).unwrap_err().to_string().contains("format 0"));
+    assert!(open(&[0; 54]).unwrap_err().to_string().contains("format 0"));
 }
 
 #[test]
@@ -235,12 +237,12 @@ fn a_long_record_that_never_comes_takes_no_memory() {
 #[test]
 fn a_later_format_is_refused_with_the_advice_to_upgrade() {
     let mut entry = example_entry();
-    entry[0] = 2;
+    entry[0] = 3;
     let error = open(&entry).unwrap_err();
-    assert!(matches!(error, FormatError::NewerVersion { found: 2, supported: 1, .. }));
+    assert!(matches!(error, FormatError::NewerVersion { found: 3, supported: 2, .. }));
     assert_eq!(
         error.to_string(),
-        "the log entry has format 2, this release reads formats up to 1; \
+        "the log entry has format 3, this release reads formats up to 2; \
          upgrade this node to the release that the others run"
     );
     let mut body = example_body();

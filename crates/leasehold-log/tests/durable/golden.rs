@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use leasehold_core::{Command, Event, Fact, Record, Request, Revision};
-use leasehold_log::{Pack, encode_event, encode_record, encode_request, open, write_body};
+use leasehold_log::{Origin, Pack, encode_event, encode_record, encode_request, open, write_body};
 
 use crate::examples;
 use crate::round_trips::read_all;
@@ -38,9 +38,18 @@ fn parsed(text: &str) -> Vec<u8> {
     pairs.map(|pair| u8::from_str_radix(pair, 16).expect("golden files hold pairs of hex digits")).collect()
 }
 
+fn path_of(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// The bytes of a golden file that is only read.
+fn golden_bytes(name: &str) -> Vec<u8> {
+    parsed(&std::fs::read_to_string(path_of(name)).expect("the golden file is there"))
+}
+
 /// The bytes of the golden file, which the present encoding must equal.
 fn golden(name: &str, sections: &Sections) -> Vec<u8> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = path_of(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, shown(sections)).expect("the golden file can be written");
     }
@@ -64,8 +73,23 @@ fn framed(contents: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn the_golden_entries_are_written_and_read() {
-    check_entry("entry-v1.hex", examples::first_requests());
-    check_entry("entry-v1-handover.hex", examples::handover::requests());
+    check_entry("entry-v2.hex", examples::first_requests());
+    check_entry("entry-v2-handover.hex", examples::handover::requests());
+}
+
+/// What earlier versions wrote is read for ever, and never written again.
+#[test]
+fn the_golden_entries_of_version_1_are_read() {
+    check_old_entry("entry-v1.hex", examples::first_requests());
+    check_old_entry("entry-v1-handover.hex", examples::handover::requests());
+}
+
+fn check_old_entry(file: &str, requests: Vec<(&'static str, Request)>) {
+    let golden = golden_bytes(file);
+    let opened = open(&golden).expect("the golden entry opens");
+    assert_eq!((opened.stamp, opened.origin), (examples::stamp(), Origin::default()));
+    let expected: Vec<Request> = requests.into_iter().map(|(_, request)| request).collect();
+    assert_eq!(opened.requests.collect::<Result<Vec<_>, _>>(), Ok(expected));
 }
 
 fn check_entry(file: &str, requests: Vec<(&'static str, Request)>) {
@@ -77,16 +101,17 @@ fn check_entry(file: &str, requests: Vec<(&'static str, Request)>) {
         encode_request(request, &mut out);
         commands.push(((*name).to_owned(), out));
     }
-    let bytes = pack.seal(examples::stamp());
-    let mut sections = vec![("header".to_owned(), bytes[..38].to_vec())];
+    let origin = Origin { run: 0x0a0b_0c0d_0e0f_1011, number: 42 };
+    let bytes = pack.seal(examples::stamp(), origin);
+    let mut sections = vec![("header".to_owned(), bytes[..54].to_vec())];
     sections.append(&mut commands);
     assert_eq!(joined(&sections), bytes);
 
     let golden = golden(file, &sections);
-    let (stamp, commands) = open(&golden).expect("the golden entry opens");
-    assert_eq!(stamp, examples::stamp());
+    let opened = open(&golden).expect("the golden entry opens");
+    assert_eq!((opened.stamp, opened.origin), (examples::stamp(), origin));
     let expected: Vec<Request> = requests.into_iter().map(|(_, request)| request).collect();
-    assert_eq!(commands.collect::<Result<Vec<_>, _>>(), Ok(expected));
+    assert_eq!(opened.requests.collect::<Result<Vec<_>, _>>(), Ok(expected));
 }
 
 #[test]
@@ -135,10 +160,10 @@ fn documented(page: &str) -> Vec<u8> {
 #[test]
 fn the_examples_of_the_documents_are_true() {
     let entry = documented("entry.md");
-    let (stamp, commands) = open(&entry).unwrap();
-    assert_eq!(stamp, examples::stamp());
+    let opened = open(&entry).unwrap();
+    assert_eq!((opened.stamp, opened.origin), (examples::stamp(), Origin { run: 0x0a0b_0c0d_0e0f_1011, number: 42 }));
     let grant = examples::requests().remove(0).1;
-    assert_eq!(commands.collect::<Result<Vec<_>, _>>(), Ok(vec![grant]));
+    assert_eq!(opened.requests.collect::<Result<Vec<_>, _>>(), Ok(vec![grant]));
 
     let (records, events, _) = read_all(&documented("snapshot-body.md")).unwrap();
     assert_eq!(records, [examples::records().remove(1).1, examples::entry_record()]);

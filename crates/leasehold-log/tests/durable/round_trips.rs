@@ -2,8 +2,8 @@
 
 use leasehold_core::{Event, Record, Revision};
 use leasehold_log::{
-    Pack, Reader, decode_event, decode_record, decode_request, encode_event, encode_record, encode_request, open,
-    read_body, write_body,
+    Origin, Pack, Reader, decode_event, decode_record, decode_request, encode_event, encode_record, encode_request,
+    open, read_body, write_body,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -70,17 +70,26 @@ proptest! {
 
 proptest! {
     #[test]
-    fn entries_come_back(stamp in stamp(), requests in vec(request(), 0..20)) {
+    fn entries_come_back(stamp in stamp(), run in any::<u64>(), number in any::<u64>(), requests in vec(request(), 0..20)) {
         let mut pack = Pack::new();
         requests.iter().for_each(|request| pack.push(request));
         prop_assert_eq!(pack.count() as usize, requests.len());
         let length = pack.len_bytes();
-        let bytes = pack.seal(stamp);
+        let origin = Origin { run, number };
+        let parcel = pack.clone().parcel(origin);
+        let bytes = pack.seal(stamp, origin);
         prop_assert_eq!(bytes.len(), length);
-        let (opened, commands) = open(&bytes).unwrap();
-        prop_assert_eq!(opened, stamp);
-        prop_assert_eq!(commands.len(), requests.len());
-        prop_assert_eq!(commands.collect::<Result<Vec<_>, _>>(), Ok(requests));
+        let opened = open(&bytes).unwrap();
+        prop_assert_eq!((opened.stamp, opened.origin), (stamp, origin));
+        prop_assert_eq!(opened.requests.len(), requests.len());
+        prop_assert_eq!(opened.requests.collect::<Result<Vec<_>, _>>(), Ok(requests));
+
+        prop_assert!(open(&parcel).unwrap_err().to_string().contains("no leader has stamped"));
+        for unsealed in [&parcel, &bytes] {
+            let (unpacked, from) = Pack::unpack(unsealed).unwrap();
+            prop_assert_eq!(from, origin);
+            prop_assert_eq!(&unpacked.seal(stamp, from), &bytes);
+        }
     }
 
     #[test]
@@ -112,16 +121,17 @@ fn commands_encoded_elsewhere_are_the_same_as_pushed_ones() {
     assert!(appended.is_empty());
     appended.append(&elsewhere, requests.len() as u32);
     let stamp = crate::examples::stamp();
-    assert_eq!(appended.seal(stamp), pushed.seal(stamp));
+    let origin = Origin::default();
+    assert_eq!(appended.seal(stamp, origin), pushed.seal(stamp, origin));
 }
 
 #[test]
 fn an_entry_without_commands_is_a_tick() {
     let stamp = crate::examples::stamp();
-    let bytes = Pack::new().seal(stamp);
-    let (opened, mut commands) = open(&bytes).unwrap();
-    assert_eq!(opened, stamp);
-    assert_eq!(commands.next(), None);
+    let bytes = Pack::new().seal(stamp, Origin::default());
+    let mut opened = open(&bytes).unwrap();
+    assert_eq!(opened.stamp, stamp);
+    assert_eq!(opened.requests.next(), None);
 }
 
 #[test]
