@@ -64,6 +64,8 @@ pub enum Code {
     NoQuorum,
     /// The server is stopping.
     ShuttingDown,
+    /// The cluster cannot be changed like this.
+    ChangeRefused,
     /// The caller may not do this.
     Denied,
     /// There is no such thing.
@@ -123,7 +125,7 @@ const fn row(name: &'static str, status: u16, grpc: u8, exit: u8, retry: Retry, 
 
 impl Code {
     /// Every code, in the order of the table.
-    pub const ALL: [Code; 35] = [
+    pub const ALL: [Code; 36] = [
         Code::Held,
         Code::WaitElapsed,
         Code::WaitLeft,
@@ -151,6 +153,7 @@ impl Code {
         Code::DiskFull,
         Code::NoQuorum,
         Code::ShuttingDown,
+        Code::ChangeRefused,
         Code::Denied,
         Code::NotFound,
         Code::Compacted,
@@ -191,6 +194,7 @@ impl Code {
             Code::DiskFull => row("disk_full", 507, 8, 69, Retry::Later, "The server's disk is full"),
             Code::NoQuorum => row("no_quorum", 503, 14, 69, Retry::SameId, "Nobody can commit now"),
             Code::ShuttingDown => row("shutting_down", 503, 14, 69, Retry::SameId, "The server is stopping"),
+            Code::ChangeRefused => row("change_refused", 409, 9, 73, Retry::No, "The cluster was not changed"),
             Code::Denied => row("denied", 403, 7, 77, Retry::No, "Not permitted"),
             Code::NotFound => row("not_found", 404, 5, 66, Retry::No, "Not found"),
             Code::Compacted => row("compacted", 410, 11, 66, Retry::No, "The events are no longer kept"),

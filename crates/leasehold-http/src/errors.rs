@@ -101,7 +101,10 @@ mod tests {
     fn failures_have_a_status_and_say_when_to_try_again() {
         let overloaded = Failure::Overloaded { retry_after: Duration::from_millis(1200) };
         assert_eq!(retry_after(overloaded), (429, Some("2".into())));
-        assert_eq!(retry_after(Failure::NoQuorum { may_have_happened: true }), (503, Some("1".into())));
+        assert_eq!(
+            retry_after(Failure::NoQuorum { may_have_happened: true, why: "x".into() }),
+            (503, Some("1".into()))
+        );
         assert_eq!(retry_after(Failure::DiskFull), (507, Some("5".into())));
         assert_eq!(retry_after(Failure::Compacted { oldest: Revision(9) }), (410, None));
         assert_eq!(retry_after(Failure::Denied("no".into())), (403, None));

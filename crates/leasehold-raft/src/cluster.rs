@@ -151,7 +151,7 @@ impl<M: Machine> Node<M> {
         match now {
             Leadership::Leads(leader) if leader.node == to => return Ok(()),
             Leadership::Leads(_) => {}
-            Leadership::Follows(_) | Leadership::Unknown => return Err(self.not_leader()),
+            Leadership::Follows(_) | Leadership::CutOff(_) | Leadership::Unknown => return Err(self.not_leader()),
         }
         if !self.members().iter().any(|member| member.node == to && member.voter) {
             return Err(ChangeError::Refused(format!("node {to} is not a voter")));
@@ -184,7 +184,7 @@ impl<M: Machine> Node<M> {
     fn not_leader(&self) -> ChangeError {
         let leader = match *self.group.leadership.borrow() {
             Leadership::Follows(leader) => Some(leader),
-            Leadership::Unknown | Leadership::Leads(_) => None,
+            Leadership::Unknown | Leadership::Leads(_) | Leadership::CutOff(_) => None,
         };
         ChangeError::NotLeader { leader }
     }

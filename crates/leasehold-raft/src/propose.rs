@@ -1,13 +1,14 @@
 //! The node as the log of the service: proposals, read barriers, who leads.
 
 use std::future::Future;
+use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_core::{Applied, LeaderId};
-use leasehold_service::log::{Answered, Leadership, Log, Machine, Unavailable};
+use leasehold_service::log::{Answered, Delivered, Leadership, Log, Machine, Parcel, Unavailable};
 use openraft::ReadPolicy;
 use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::node::Node;
 use crate::types::{PAYLOAD_MAX, Payload, Reply, WriteResult};
@@ -33,6 +34,22 @@ impl<M: Machine> Log for Node<M> {
             // A failure drops the reply, which answers by itself.
             let _ = self.group.raft.write(Payload(payload)).with_leader(leader).responder(reply).await;
         }
+    }
+
+    async fn forward(&self, _: LeaderId, _: Bytes, done: Delivered) {
+        done(Err(Unavailable::Unreachable("this node has no way to hand commands to others".into())));
+    }
+
+    fn parcels(&self) -> Option<mpsc::Receiver<Parcel>> {
+        None
+    }
+
+    fn staleness(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn name_of(&self, node: u64) -> String {
+        node.to_string()
     }
 
     async fn read_barrier(&self) -> Result<(), Unavailable> {
@@ -77,7 +94,7 @@ fn answered(answer: Option<WriteResult>, leadership: &watch::Receiver<Leadership
 fn not_leader(leadership: &watch::Receiver<Leadership>) -> Unavailable {
     let leader = match *leadership.borrow() {
         Leadership::Follows(leader) => Some(leader),
-        Leadership::Unknown | Leadership::Leads(_) => None,
+        Leadership::Unknown | Leadership::Leads(_) | Leadership::CutOff(_) => None,
     };
     Unavailable::NotLeader { leader }
 }

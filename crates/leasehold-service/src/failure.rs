@@ -1,5 +1,6 @@
 //! Why the service has no good answer.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use leasehold_core::{HeldBy, Rejection, Revision};
@@ -34,10 +35,12 @@ pub enum Failure {
     #[error("the server's disk is full; free space on it, then try again")]
     DiskFull,
     /// Nobody can commit now.
-    #[error("no leader can commit now; try again")]
+    #[error("no leader can commit now: {why}; try again, or another node")]
     NoQuorum {
         /// Whether the command may have taken effect.
         may_have_happened: bool,
+        /// What this node knows of the cause.
+        why: Cow<'static, str>,
     },
     /// The server is stopping.
     #[error("the server is shutting down; try another one, or this one again in a moment")]
@@ -59,6 +62,9 @@ pub enum Failure {
         /// What there is.
         present: Revision,
     },
+    /// The cluster cannot be changed like this now.
+    #[error("the cluster was not changed: {0}")]
+    ChangeRefused(String),
     /// The command is larger than an entry of the log may be.
     #[error("the command has {size} bytes, at most {max} are allowed")]
     TooLarge {

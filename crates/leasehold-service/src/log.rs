@@ -7,10 +7,11 @@
 
 use std::future::Future;
 use std::io;
+use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_core::{Applied, LeaderId};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 /// Where an entry stands in the log, and under which leader it was appended there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,8 @@ pub enum Leadership {
     Follows(LeaderId),
     /// This node leads and is ready: its own first entry is applied, so its lease clock may start.
     Leads(LeaderId),
+    /// This node leads as far as it knows, but no majority has answered it for longer than an election takes.
+    CutOff(LeaderId),
 }
 
 /// Why the log did not carry a proposal or could not prove a read.
@@ -74,6 +77,12 @@ pub enum Unavailable {
         /// The leader, where it is known.
         leader: Option<LeaderId>,
     },
+    /// The leader was not reached; nothing was sent to it.
+    #[error("the leader is not reached: {0}")]
+    Unreachable(String),
+    /// The leader has no room on its disk; nothing was appended.
+    #[error("the leader's disk is full")]
+    NoRoom,
     /// The answer is not known: the proposal may or may not take effect later.
     #[error("the outcome is not known: {0}")]
     Unknown(String),
@@ -85,6 +94,26 @@ pub enum Unavailable {
 /// Called once with the answer to a proposal, on the thread that applies entries: it must not block.
 pub type Answered = Box<dyn FnOnce(Result<Applied, Unavailable>) + Send + Sync>;
 
+/// Called once with what became of a parcel; it must not block.
+pub type Delivered = Box<dyn FnOnce(Result<(), Unavailable>) + Send + Sync>;
+
+/// Commands that another node took and hands to this one, which it believes to lead.
+pub struct Parcel {
+    /// The leadership it is meant for; under another one it must not be proposed.
+    pub to: LeaderId,
+    /// The commands, as [`Pack::parcel`](leasehold_log::Pack::parcel) wrote them.
+    pub bytes: Bytes,
+    /// Tells the other node what became of it. Well means that its entry is applied here; the other node answers its
+    /// callers when it has applied the entry itself.
+    pub done: Delivered,
+}
+
+impl std::fmt::Debug for Parcel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parcel").field("to", &self.to).field("bytes", &self.bytes.len()).finish_non_exhaustive()
+    }
+}
+
 /// A replicated, durable order of payloads.
 pub trait Log: Send + Sync + 'static {
     /// Appends `payload` if this node still leads as `leader`; `done` is called exactly once, after the entry is
@@ -93,10 +122,25 @@ pub trait Log: Send + Sync + 'static {
     /// Returns when the log has taken the proposal over; awaiting it is the back-pressure.
     fn propose(&self, leader: LeaderId, payload: Bytes, done: Answered) -> impl Future<Output = ()> + Send;
 
-    /// Returns when every entry acknowledged before the call is applied on this node, with proof that this node
-    /// still led after the call began.
+    /// Hands a parcel to the node that leads as `to`; `done` is called exactly once. [`Unavailable::NotLeader`],
+    /// [`Unavailable::Unreachable`] and [`Unavailable::NoRoom`] say that it certainly was not and will not be proposed.
+    ///
+    /// Returns when the parcel is on its way; awaiting it is the back-pressure.
+    fn forward(&self, to: LeaderId, parcel: Bytes, done: Delivered) -> impl Future<Output = ()> + Send;
+
+    /// Gives the parcels that other nodes hand to this one; none if they were taken already.
+    fn parcels(&self) -> Option<mpsc::Receiver<Parcel>>;
+
+    /// Returns when every entry acknowledged before the call is applied on this node, with proof that the leader, this
+    /// node or another one, still led after the call began.
     fn read_barrier(&self) -> impl Future<Output = Result<(), Unavailable>> + Send;
 
     /// Tells who leads, and every change of it.
     fn leadership(&self) -> watch::Receiver<Leadership>;
+
+    /// How long ago this node last heard from the leader that it was up to date; zero on the leader.
+    fn staleness(&self) -> Duration;
+
+    /// The name of a node, for people.
+    fn name_of(&self, node: u64) -> String;
 }

@@ -235,7 +235,11 @@ impl Mailbox {
             late.map(|(number, pending)| (*number, pending.serial)).collect()
         };
         for (number, serial) in late {
-            self.settle(number, serial, Err(Failure::NoQuorum { may_have_happened: true }));
+            self.settle(
+                number,
+                serial,
+                Err(Failure::NoQuorum { may_have_happened: true, why: crate::service::NO_ANSWER.into() }),
+            );
         }
     }
 

@@ -1,13 +1,14 @@
 //! A log that only remembers: one node, in memory, nothing durable. For tests and for use inside one process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_core::LeaderId;
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
-use crate::log::{Answered, Committed, Leadership, Log, Machine, Position, Unavailable};
+use crate::log::{Answered, Committed, Delivered, Leadership, Log, Machine, Parcel, Position, Unavailable};
 
 /// A log of one node in memory: what is proposed is applied at once.
 #[derive(Debug)]
@@ -41,6 +42,22 @@ impl<M: Machine> Log for MemoryLog<M> {
             self.machine.apply(position, Committed::Payload(&payload))
         };
         done(Ok(applied));
+    }
+
+    async fn forward(&self, _: LeaderId, _: Bytes, done: Delivered) {
+        done(Err(Unavailable::Unreachable("this log has one node".to_owned())));
+    }
+
+    fn parcels(&self) -> Option<mpsc::Receiver<Parcel>> {
+        None
+    }
+
+    fn staleness(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn name_of(&self, node: u64) -> String {
+        node.to_string()
     }
 
     async fn read_barrier(&self) -> Result<(), Unavailable> {

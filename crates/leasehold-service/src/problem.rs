@@ -47,7 +47,7 @@ impl From<&Failure> for Problem {
             Failure::DiskFull => {
                 Problem { retry_after: Some(SpanText(RETRY_AFTER_DISK)), ..Problem::new(Code::DiskFull, detail) }
             }
-            Failure::NoQuorum { may_have_happened } => unavailable(Code::NoQuorum, detail, *may_have_happened),
+            Failure::NoQuorum { may_have_happened, .. } => unavailable(Code::NoQuorum, detail, *may_have_happened),
             Failure::ShuttingDown { may_have_happened } => unavailable(Code::ShuttingDown, detail, *may_have_happened),
             Failure::Compacted { oldest } => {
                 Problem { oldest: Some(oldest.0), ..Problem::new(Code::Compacted, detail) }
@@ -55,6 +55,7 @@ impl From<&Failure> for Problem {
             Failure::FutureRevision { .. } => {
                 Problem { field: Some("since".to_owned()), ..Problem::new(Code::Invalid, detail) }
             }
+            Failure::ChangeRefused(_) => Problem::new(Code::ChangeRefused, detail),
             Failure::TooLarge { .. } => Problem::new(Code::TooLarge, detail),
         }
     }

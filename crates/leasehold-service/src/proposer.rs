@@ -65,9 +65,9 @@ impl<L: Log, C: Clocks + Clone> Proposer<L, C> {
             let present = *leadership.borrow_and_update();
             match present {
                 Leadership::Leads(leader) => self.lead(leader, &mut leadership).await,
-                Leadership::Follows(_) | Leadership::Unknown => {
+                Leadership::Follows(_) | Leadership::CutOff(_) | Leadership::Unknown => {
                     self.vitals.lead(false);
-                    self.lanes.refuse_all(&Failure::NoQuorum { may_have_happened: false });
+                    self.lanes.refuse_all(&Failure::NoQuorum { may_have_happened: false, why: "nobody leads".into() });
                     tokio::select! {
                         changed = leadership.changed() => if changed.is_err() { return },
                         () = self.lanes.filled() => {}
@@ -166,7 +166,7 @@ impl<L: Log, C: Clocks + Clone> Proposer<L, C> {
         let Segment { pack, replies } = self.lanes.pop().unwrap_or_default();
         // The stamp is read here, after the last command was put in.
         let stamp = Stamp { leader, now: clock.read(), wall: wall_time() };
-        let payload = Bytes::from(pack.seal(stamp));
+        let payload = Bytes::from(pack.seal(stamp, leasehold_log::Origin::default()));
         self.in_flight.count.fetch_add(1, Ordering::AcqRel);
         let in_flight = Arc::clone(&self.in_flight);
         let done = Box::new(move |result| {
@@ -188,12 +188,14 @@ fn answer(replies: Vec<ReplyTo>, result: Result<Applied, Unavailable>) {
         }
         Ok(Applied { void: Some(void), .. }) => {
             debug!(%void, "an entry is void; its callers try again");
-            Failure::NoQuorum { may_have_happened: false }
+            Failure::NoQuorum { may_have_happened: false, why: void.to_string().into() }
         }
-        Err(Unavailable::NotLeader { .. }) => Failure::NoQuorum { may_have_happened: false },
+        Err(unavailable @ (Unavailable::NotLeader { .. } | Unavailable::Unreachable(_) | Unavailable::NoRoom)) => {
+            Failure::NoQuorum { may_have_happened: false, why: unavailable.to_string().into() }
+        }
         Err(unavailable @ (Unavailable::Unknown(_) | Unavailable::Stopped(_))) => {
             warn!(%unavailable, "an entry has no known outcome");
-            Failure::NoQuorum { may_have_happened: true }
+            Failure::NoQuorum { may_have_happened: true, why: unavailable.to_string().into() }
         }
     };
     for reply in replies {

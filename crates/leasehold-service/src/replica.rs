@@ -152,7 +152,7 @@ impl Machine for Replica {
 }
 
 fn decode(at: Position, payload: &[u8]) -> (leasehold_core::Stamp, Vec<leasehold_core::Request>) {
-    let decoded = open(payload).and_then(|(stamp, requests)| Ok((stamp, requests.collect::<Result<Vec<_>, _>>()?)));
+    let decoded = open(payload).and_then(|opened| Ok((opened.stamp, opened.requests.collect::<Result<Vec<_>, _>>()?)));
     decoded.unwrap_or_else(|error| panic!("the committed entry {} cannot be applied: {error}", at.index))
 }
 

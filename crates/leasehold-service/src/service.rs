@@ -24,6 +24,8 @@ use crate::proposer::{InFlight, Proposer};
 use crate::replica::Replica;
 use crate::watch::{Watch, WatchFilter};
 
+/// Why there is no answer, as far as is known.
+pub(crate) const NO_ANSWER: &str = "the log has not answered in time";
 /// How long a caller waits for the log before it is told that the outcome is not known.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
@@ -190,7 +192,7 @@ impl Service {
         let Reply { answer, now, revision } = match tokio::time::timeout(ANSWER_WITHIN, receive).await {
             Ok(Ok(reply)) => reply?,
             Ok(Err(_)) => return Err(Failure::ShuttingDown { may_have_happened: true }),
-            Err(_) => return Err(Failure::NoQuorum { may_have_happened: true }),
+            Err(_) => return Err(Failure::NoQuorum { may_have_happened: true, why: NO_ANSWER.into() }),
         };
         Ok(Done { outcome: answer?, now, revision })
     }
@@ -319,10 +321,12 @@ impl Service {
 
     async fn read_barrier(&self) -> Result<(), Failure> {
         let proved = tokio::time::timeout(ANSWER_WITHIN, (self.0.barrier)()).await;
-        match proved {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Failure::NoQuorum { may_have_happened: false }),
-        }
+        let why = match proved {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(unavailable)) => unavailable.to_string().into(),
+            Err(_) => NO_ANSWER.into(),
+        };
+        Err(Failure::NoQuorum { may_have_happened: false, why })
     }
 
     /// Puts the configured limits into the log whenever this node leads and others are in force.

@@ -102,7 +102,7 @@ impl Cluster {
         let leads = |running: &Running| match *running.node.leadership().borrow() {
             Leadership::Leads(leader) => Some((leader, true)),
             Leadership::Follows(leader) => Some((leader, false)),
-            Leadership::Unknown => None,
+            Leadership::CutOff(_) | Leadership::Unknown => None,
         };
         let agreed = || {
             let known: Vec<_> = self.running().map(leads).collect();

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::support::{Bench, grant, pass};
 use bytes::Bytes;
 use leasehold_core::{Applied, LeaderId, LeaseTime, Patience};
-use leasehold_service::log::{Answered, Committed, Leadership, Log, Machine, Position, Unavailable};
+use leasehold_service::log::{Answered, Committed, Delivered, Leadership, Log, Machine, Parcel, Position, Unavailable};
 use leasehold_service::{Failure, Replica};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 #[tokio::test(start_paused = true)]
 async fn an_unrenewed_lease_ends_within_milliseconds_of_its_deadline_without_any_traffic() {
@@ -73,6 +74,22 @@ impl Log for StubbornLog {
         done(Ok(applied));
     }
 
+    async fn forward(&self, _: LeaderId, _: Bytes, done: Delivered) {
+        done(Err(Unavailable::Unreachable("this log has one node".to_owned())));
+    }
+
+    fn parcels(&self) -> Option<mpsc::Receiver<Parcel>> {
+        None
+    }
+
+    fn staleness(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn name_of(&self, node: u64) -> String {
+        node.to_string()
+    }
+
     async fn read_barrier(&self) -> Result<(), Unavailable> {
         Ok(())
     }
@@ -107,7 +124,7 @@ async fn commands_of_a_void_entry_are_not_done_and_may_be_repeated() {
     let bench = Bench::over(Arc::clone(&log), replica).await;
     log.appended_by_another.store(true, Ordering::SeqCst);
     let void = bench.run(grant(1, 5_000, &["a"], Patience::None)).await;
-    assert!(matches!(void, Err(Failure::NoQuorum { may_have_happened: false })), "{void:?}");
+    assert!(matches!(void, Err(Failure::NoQuorum { may_have_happened: false, .. })), "{void:?}");
     assert!(bench.lease(1).is_none());
     log.appended_by_another.store(false, Ordering::SeqCst);
     bench.run(grant(1, 5_000, &["a"], Patience::None)).await.unwrap();
@@ -121,7 +138,7 @@ async fn without_a_leader_commands_are_refused_at_once() {
     log.leadership.send_replace(Leadership::Unknown);
     bench.until(|b| !b.service.health().leads).await;
     let refused = bench.run(grant(1, 5_000, &["a"], Patience::None)).await;
-    assert!(matches!(refused, Err(Failure::NoQuorum { may_have_happened: false })), "{refused:?}");
+    assert!(matches!(refused, Err(Failure::NoQuorum { may_have_happened: false, .. })), "{refused:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,5 +148,5 @@ async fn an_answer_that_does_not_come_is_said_to_be_unknown() {
     let bench = Bench::over(Arc::clone(&log), replica).await;
     log.stuck.store(true, Ordering::SeqCst);
     let unknown = bench.run(grant(1, 5_000, &["a"], Patience::None)).await;
-    assert!(matches!(unknown, Err(Failure::NoQuorum { may_have_happened: true })), "{unknown:?}");
+    assert!(matches!(unknown, Err(Failure::NoQuorum { may_have_happened: true, .. })), "{unknown:?}");
 }
