@@ -28,6 +28,8 @@ pub(crate) struct Reply {
     pub(crate) answer: Answer,
     pub(crate) now: LeaseTime,
     pub(crate) revision: Revision,
+    /// The node that led, if it was another one.
+    pub(crate) forwarded_to: Option<u64>,
 }
 
 /// Whom to answer: everybody once. One that is dropped tells that the outcome is not known.

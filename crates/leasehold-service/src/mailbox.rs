@@ -100,7 +100,11 @@ pub(crate) struct Ticket {
 impl Ticket {
     /// Answers with what carrying out the command led to; a wait goes on from there.
     pub(crate) fn carried_out(mut self, result: Result<Reply, Failure>) {
-        let done = result.and_then(|Reply { answer, now, revision }| Ok(Done { outcome: answer?, now, revision }));
+        // Who led is told to callers over calls of their own; looking up its name costs too much here.
+        let done = result.and_then(|reply| {
+            let Reply { answer, now, revision, .. } = reply;
+            Ok(Done { outcome: answer?, now, revision, forwarded_to: None })
+        });
         self.used = true;
         let mut inside = self.mailbox.inside.lock();
         let closed = inside.closed;

@@ -2,19 +2,21 @@
 //!
 //! The replica is the [`Machine`] that the log drives. Applying an entry changes the state, adds its events to
 //! the ring, and wakes whoever waits: watches by the revision, parked claims by their lease, connections by the leases
-//! attached to them, the proposer by the next deadline. Nothing here talks to a client.
+//! attached to them, the proposer by the next deadline. Callers whose commands were in the entry are answered, if it was
+//! this node that took them. Nothing here talks to a client.
 
 use std::io;
 use std::sync::Arc;
 
-use leasehold_core::{Applied, LeaseTime, Revision, Span, State};
-use leasehold_log::{BodyError, open, read_body, write_body};
+use leasehold_core::{Applied, LeaseTime, Request, Revision, Span, Stamp, State};
+use leasehold_log::{BodyError, Origin, open, read_body, write_body};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
 
 use crate::attached::Attached;
 use crate::log::{Committed, Machine, Position, View};
 use crate::parking::Parking;
+use crate::pending::Pending;
 use crate::ring::{Change, Ring};
 
 /// What the proposer must know of the state to keep time going.
@@ -41,6 +43,7 @@ pub struct Replica {
     applied: Notify,
     revision: watch::Sender<Revision>,
     pub(crate) parking: Parking,
+    pub(crate) pending: Arc<Pending>,
     pub(crate) attached: Attached,
 }
 
@@ -59,6 +62,7 @@ impl Replica {
             applied: Notify::new(),
             revision: watch::Sender::new(Revision(0)),
             parking: Parking::default(),
+            pending: Arc::default(),
             attached: Attached::default(),
         }
     }
@@ -117,8 +121,12 @@ impl Machine for Replica {
             Committed::TakeOver | Committed::Internal => None,
         };
         let mut copy = self.copy.write();
+        let mut origin = Origin::default();
         let mut applied = match (entry, decoded) {
-            (_, Some((stamp, requests))) => copy.state.apply(at.leader, stamp, requests),
+            (_, Some(decoded)) => {
+                origin = decoded.origin;
+                copy.state.apply(at.leader, decoded.stamp, decoded.requests)
+            }
             (Committed::TakeOver, None) => copy.state.take_over(),
             (Committed::Internal | Committed::Payload(_), None) => {
                 Applied { now: copy.state.now(), revision: copy.state.revision(), ..Applied::default() }
@@ -132,6 +140,11 @@ impl Machine for Replica {
         let pulse = pulse_of(&copy.state);
         drop(copy);
         self.publish(pulse, applied.revision);
+        // Answered last: whoever hears of it finds it in the state.
+        self.pending.applied(origin, &mut applied);
+        if matches!(entry, Committed::TakeOver) {
+            self.pending.taken_over(at.leader);
+        }
         applied
     }
 
@@ -147,12 +160,23 @@ impl Machine for Replica {
         self.parking.wake_all();
         self.attached.tell_gap();
         self.publish(pulse, revision);
+        self.pending.skipped();
         Ok(())
     }
 }
 
-fn decode(at: Position, payload: &[u8]) -> (leasehold_core::Stamp, Vec<leasehold_core::Request>) {
-    let decoded = open(payload).and_then(|opened| Ok((opened.stamp, opened.requests.collect::<Result<Vec<_>, _>>()?)));
+/// An entry whose commands are all read.
+struct Decoded {
+    stamp: Stamp,
+    origin: Origin,
+    requests: Vec<Request>,
+}
+
+fn decode(at: Position, payload: &[u8]) -> Decoded {
+    let decoded = open(payload).and_then(|opened| {
+        let requests = opened.requests.collect::<Result<Vec<_>, _>>()?;
+        Ok(Decoded { stamp: opened.stamp, origin: opened.origin, requests })
+    });
     decoded.unwrap_or_else(|error| panic!("the committed entry {} cannot be applied: {error}", at.index))
 }
 

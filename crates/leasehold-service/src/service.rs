@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use leasehold_core::{
     Asks, Caller, Command, Compare, KEY_MAX, LeaseId, LeaseTime, Limits, Namespace, Operand, Outcome, Request,
-    Revision, Rights, Span, State, WriteOp,
+    Revision, Rights, State, WriteOp,
 };
 use tokio::sync::{oneshot, watch};
 use tracing::{error, info};
@@ -20,14 +19,18 @@ use crate::clock::Clocks;
 use crate::disk::{DiskGuard, Room};
 use crate::lanes::{COMMAND_BYTES_MAX, Lane, Lanes, Reply, ReplyTo};
 use crate::log::{Leadership, Log, Unavailable};
-use crate::proposer::{InFlight, Proposer};
+use crate::proposer::Proposer;
 use crate::replica::Replica;
+use crate::vitals::{Health, Vitals};
 use crate::watch::{Watch, WatchFilter};
 
 /// Why there is no answer, as far as is known.
 pub(crate) const NO_ANSWER: &str = "the log has not answered in time";
 /// How long a caller waits for the log before it is told that the outcome is not known.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a watch waits for this node to have applied what its watcher has seen elsewhere.
+const CATCH_UP_WITHIN: Duration = Duration::from_secs(2);
 
 /// How the service is set up.
 #[derive(Clone, Debug)]
@@ -42,11 +45,20 @@ pub struct Options {
     pub disk_reserve: u64,
     /// How many entries may be on their way at a time.
     pub in_flight: usize,
+    /// How long commands are kept while nobody leads, or the leader is not reached: as long as an election takes.
+    pub leaderless_patience: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { access: Access::open(false), limits: None, data: None, disk_reserve: 64 << 20, in_flight: 2 }
+        Self {
+            access: Access::open(false),
+            limits: None,
+            data: None,
+            disk_reserve: 64 << 20,
+            in_flight: 2,
+            leaderless_patience: Duration::from_secs(2),
+        }
     }
 }
 
@@ -59,6 +71,8 @@ pub struct Done {
     pub now: LeaseTime,
     /// The revision after that entry.
     pub revision: Revision,
+    /// The name of the node that led, if this one passed the command on to it.
+    pub forwarded_to: Option<String>,
 }
 
 /// What a query answered, and when.
@@ -84,39 +98,27 @@ pub enum Consistency {
     Stale,
 }
 
-/// How the service is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Health {
-    /// It can commit commands and answer linearizable queries.
-    pub ready: bool,
-    /// This node leads.
-    pub leads: bool,
-    /// New work is refused for want of disk space.
-    pub disk_full: bool,
-    /// New work is refused because too much waits.
-    pub overloaded: bool,
-    /// How far the lease clock is ahead of applied lease time.
-    pub lease_time_lag: Duration,
+/// What the service asks of the log beside carrying commands.
+trait Reach: Send + Sync {
+    fn barrier(&self) -> BoxFuture<'static, Result<(), Unavailable>>;
+    fn staleness(&self) -> Duration;
+    fn name_of(&self, node: u64) -> String;
 }
 
-/// What the tasks of the service tell about themselves.
-#[derive(Debug, Default)]
-pub(crate) struct Vitals {
-    leads: AtomicBool,
-    lag_ms: AtomicU64,
-}
-
-impl Vitals {
-    pub(crate) fn lead(&self, leads: bool) {
-        self.leads.store(leads, Ordering::Release);
+impl<L: Log> Reach for Arc<L> {
+    fn barrier(&self) -> BoxFuture<'static, Result<(), Unavailable>> {
+        let log = Arc::clone(self);
+        Box::pin(async move { log.read_barrier().await })
     }
 
-    pub(crate) fn note_lag(&self, lag: Span) {
-        self.lag_ms.store(lag.0, Ordering::Release);
+    fn staleness(&self) -> Duration {
+        Log::staleness(&**self)
+    }
+
+    fn name_of(&self, node: u64) -> String {
+        Log::name_of(&**self, node)
     }
 }
-
-type Barrier = Box<dyn Fn() -> BoxFuture<'static, Result<(), Unavailable>> + Send + Sync>;
 
 struct Inner {
     access: Access,
@@ -124,9 +126,8 @@ struct Inner {
     lanes: Arc<Lanes>,
     disk: Arc<DiskGuard>,
     vitals: Arc<Vitals>,
-    in_flight: Arc<InFlight>,
     calls: Arc<Calls>,
-    barrier: Barrier,
+    log: Box<dyn Reach>,
     stop: watch::Sender<bool>,
 }
 
@@ -146,7 +147,6 @@ impl Service {
         let lanes = Arc::new(Lanes::default());
         let disk = Arc::new(DiskGuard::new(options.data, options.disk_reserve));
         let vitals = Arc::new(Vitals::default());
-        let in_flight = Arc::new(InFlight::default());
         let proposer = Proposer {
             log: Arc::clone(&log),
             clocks,
@@ -154,20 +154,17 @@ impl Service {
             lanes: Arc::clone(&lanes),
             disk: Arc::clone(&disk),
             vitals: Arc::clone(&vitals),
-            in_flight: Arc::clone(&in_flight),
             in_flight_max: options.in_flight.max(1),
+            leaderless_patience: options.leaderless_patience,
         };
         let leadership = log.leadership();
         tokio::spawn(proposer.run());
         tokio::spawn(watch_disk(Arc::clone(&disk)));
-        let barrier: Barrier = Box::new(move || {
-            let log = Arc::clone(&log);
-            Box::pin(async move { log.read_barrier().await })
-        });
+        let log = Box::new(log);
         let stop = watch::Sender::new(false);
         let access = options.access;
         let calls = Arc::new(Calls::default());
-        let service = Self(Arc::new(Inner { access, replica, lanes, disk, vitals, in_flight, calls, barrier, stop }));
+        let service = Self(Arc::new(Inner { access, replica, lanes, disk, vitals, calls, log, stop }));
         if let Some(limits) = options.limits {
             tokio::spawn(service.clone().configure(limits, leadership));
         }
@@ -189,12 +186,18 @@ impl Service {
     ) -> Result<Done, Failure> {
         let (send, receive) = oneshot::channel();
         self.take_on(caller, namespace, command, ReplyTo::Caller(send));
-        let Reply { answer, now, revision } = match tokio::time::timeout(ANSWER_WITHIN, receive).await {
-            Ok(Ok(reply)) => reply?,
-            Ok(Err(_)) => return Err(Failure::ShuttingDown { may_have_happened: true }),
-            Err(_) => return Err(Failure::NoQuorum { may_have_happened: true, why: NO_ANSWER.into() }),
-        };
-        Ok(Done { outcome: answer?, now, revision })
+        match tokio::time::timeout(ANSWER_WITHIN, receive).await {
+            Ok(Ok(reply)) => self.done(reply?),
+            Ok(Err(_)) => Err(Failure::ShuttingDown { may_have_happened: true }),
+            Err(_) => Err(Failure::NoQuorum { may_have_happened: true, why: NO_ANSWER.into() }),
+        }
+    }
+
+    /// What a reply says, with names in place of numbers.
+    pub(crate) fn done(&self, reply: Reply) -> Result<Done, Failure> {
+        let Reply { answer, now, revision, forwarded_to } = reply;
+        let forwarded_to = forwarded_to.map(|node| self.0.log.name_of(node));
+        Ok(Done { outcome: answer?, now, revision, forwarded_to })
     }
 
     /// Takes a command on its way into the log, or refuses it at once; either is told to `reply`.
@@ -230,7 +233,7 @@ impl Service {
                 self.read_barrier().await?;
                 None
             }
-            Consistency::Stale => Some(Duration::from_millis(self.0.vitals.lag_ms.load(Ordering::Acquire))),
+            Consistency::Stale => Some(self.0.vitals.lag() + self.0.log.staleness()),
         };
         Ok(self.0.replica.look(|state| {
             let (now, revision) = (state.now(), state.revision());
@@ -247,7 +250,7 @@ impl Service {
         since: Option<Revision>,
     ) -> Result<Watch, Failure> {
         self.0.access.authorize(caller, namespace, Action::Watch)?;
-        self.read_barrier().await?;
+        self.reached(since).await;
         Watch::open(Arc::clone(&self.0.replica), self.0.stop.subscribe(), namespace, filter, since)
     }
 
@@ -259,14 +262,13 @@ impl Service {
     /// How the service is doing.
     pub fn health(&self) -> Health {
         let inner = &*self.0;
-        let leads = inner.vitals.leads.load(Ordering::Acquire);
         let room = inner.disk.room();
         Health {
-            ready: leads && room != Room::None && !*inner.stop.borrow(),
-            leads,
+            ready: inner.vitals.led() && room != Room::None && !*inner.stop.borrow(),
+            leads: inner.vitals.leads(),
             disk_full: room != Room::Ample,
             overloaded: inner.lanes.is_full(),
-            lease_time_lag: Duration::from_millis(inner.vitals.lag_ms.load(Ordering::Acquire)),
+            lease_time_lag: inner.vitals.lag(),
         }
     }
 
@@ -284,7 +286,7 @@ impl Service {
     pub async fn stop(&self) {
         self.0.lanes.close();
         let drained = async {
-            while !self.0.lanes.is_empty() || self.0.in_flight.count() > 0 {
+            while !self.0.lanes.is_empty() || !self.0.replica.pending.is_empty() {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
@@ -319,8 +321,17 @@ impl Service {
         &self.0.replica
     }
 
+    /// Waits until this node has applied what a watcher has seen elsewhere, for a while.
+    async fn reached(&self, since: Option<Revision>) {
+        let Some(since) = since else { return };
+        let mut revisions = self.0.replica.revisions();
+        let reached = revisions.wait_for(|revision| *revision >= since);
+        // Whoever has seen more than there is to see is told so when the watch is opened.
+        let _ = tokio::time::timeout(CATCH_UP_WITHIN, reached).await;
+    }
+
     async fn read_barrier(&self) -> Result<(), Failure> {
-        let proved = tokio::time::timeout(ANSWER_WITHIN, (self.0.barrier)()).await;
+        let proved = tokio::time::timeout(ANSWER_WITHIN, self.0.log.barrier()).await;
         let why = match proved {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(unavailable)) => unavailable.to_string().into(),

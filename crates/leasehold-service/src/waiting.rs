@@ -171,7 +171,8 @@ impl Service {
                         true => Outcome::Granted(Box::new(view)),
                         false => Outcome::Claimed(Box::new(view)),
                     };
-                    return Ok(Done { outcome, now, revision });
+                    // Granted by an end, not by a command that was passed on.
+                    return Ok(Done { outcome, now, revision, forwarded_to: None });
                 }
                 // A claim on a living lease whose patience is over is gone without its lease.
                 None => return Err(elapsed(Box::new(Rejection::UnknownWait), held, position)),

@@ -15,6 +15,12 @@ use tokio::time::Instant;
 #[derive(Clone, Copy)]
 pub(crate) struct TestClocks(Instant);
 
+impl TestClocks {
+    pub(crate) fn new() -> TestClocks {
+        TestClocks(Instant::now())
+    }
+}
+
 impl Clocks for TestClocks {
     fn read(&self) -> Reading {
         let since = self.0.elapsed();
@@ -35,7 +41,7 @@ impl Bench {
     }
 
     pub(crate) async fn over<L: Log>(log: Arc<L>, replica: Arc<Replica>) -> Bench {
-        let service = Service::start(log, Arc::clone(&replica), TestClocks(Instant::now()), Options::default());
+        let service = Service::start(log, Arc::clone(&replica), TestClocks::new(), Options::default());
         while !service.health().leads {
             tokio::task::yield_now().await;
         }
@@ -51,7 +57,7 @@ impl Bench {
     }
 
     pub(crate) async fn release(&self, lease: u64) {
-        self.run(Command::Release(Release { lease: id(lease) })).await.unwrap();
+        self.run(release(lease)).await.unwrap();
     }
 
     pub(crate) fn lease(&self, lease: u64) -> Option<LeaseView> {
@@ -102,6 +108,10 @@ pub(crate) fn grant(lease: u64, ttl_ms: u64, resources: &[&str], patience: Patie
         asks: asks(resources, patience),
         seen: leasehold_core::LeaseTime(u64::MAX),
     })
+}
+
+pub(crate) fn release(lease: u64) -> Command {
+    Command::Release(Release { lease: id(lease) })
 }
 
 pub(crate) fn view(done: &Done) -> &LeaseView {

@@ -131,7 +131,7 @@ async fn commands_of_a_void_entry_are_not_done_and_may_be_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_leader_commands_are_refused_at_once() {
+async fn without_a_leader_commands_are_refused() {
     let replica = Arc::new(Replica::new());
     let log = StubbornLog::new(Arc::clone(&replica));
     let bench = Bench::over(Arc::clone(&log), replica).await;

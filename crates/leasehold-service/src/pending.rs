@@ -1,0 +1,203 @@
+//! Commands on their way through the log: sent to a leader, not yet applied here.
+//!
+//! Every parcel of commands has a number, which its entry carries. When this node applies that entry it answers the
+//! callers, whoever led meanwhile. When a later leader's first entry is applied before it, its own entry is not in
+//! the log and never will be: it comes back to be sent again, and so takes effect once. Of what is lost from sight
+//! (a leader that does not answer, a snapshot in place of entries) the callers are told that it may have happened.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_core::{Applied, LeaderId};
+use leasehold_log::{Origin, Pack};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::Failure;
+use crate::lanes::{Lanes, Reply, ReplyTo, Segment};
+use crate::service::{ANSWER_WITHIN, NO_ANSWER};
+
+/// What was sent.
+#[derive(Debug)]
+struct Sent {
+    /// To whom.
+    leader: LeaderId,
+    /// Whether that is another node.
+    forwarded: bool,
+    /// The commands, as an entry or a parcel.
+    bytes: Bytes,
+    replies: Vec<ReplyTo>,
+    /// When its callers are told that the outcome is not known.
+    until: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    /// The number of the next parcel.
+    next: u64,
+    sent: BTreeMap<u64, Sent>,
+    /// What certainly did not happen and is to be sent again, in the old order.
+    returned: BTreeMap<u64, Segment>,
+}
+
+/// Commands on their way.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    /// The number of this process: other ones have sent parcels, too.
+    run: u64,
+    inside: Mutex<Inside>,
+    /// Something came back.
+    came_back: Notify,
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        // Zero means that nobody is to be answered.
+        Self { run: rand::random::<u64>().max(1), inside: Mutex::default(), came_back: Notify::new() }
+    }
+}
+
+impl Pending {
+    /// The commands to send next: what came back goes before what waits in the lanes.
+    pub(crate) fn next(&self, lanes: &Lanes) -> Option<(u64, Segment)> {
+        let mut inside = self.inside.lock();
+        if let Some(first) = inside.returned.pop_first() {
+            return Some(first);
+        }
+        let segment = lanes.pop()?;
+        inside.next += 1;
+        Some((inside.next, segment))
+    }
+
+    /// What the entry of a parcel carries to be known again.
+    pub(crate) fn origin(&self, number: u64) -> Origin {
+        Origin { run: self.run, number }
+    }
+
+    /// Notes what is about to be sent, before it can be applied.
+    pub(crate) fn send(&self, number: u64, leader: LeaderId, forwarded: bool, bytes: Bytes, replies: Vec<ReplyTo>) {
+        let sent = Sent { leader, forwarded, bytes, replies, until: Instant::now() + ANSWER_WITHIN };
+        self.inside.lock().sent.insert(number, sent);
+    }
+
+    /// Answers the callers of an entry that was applied here, if they are here.
+    pub(crate) fn applied(&self, origin: Origin, applied: &mut Applied) {
+        if origin.run != self.run {
+            return;
+        }
+        let Some(sent) = self.inside.lock().sent.remove(&origin.number) else { return };
+        if let Some(void) = applied.void {
+            // A caller that tries again is served under the leader that there is now.
+            return refuse(sent.replies, &unavailable(false, void.to_string()));
+        }
+        let forwarded_to = sent.forwarded.then_some(sent.leader.node);
+        let (now, revision) = (applied.now, applied.revision);
+        for (reply, answer) in sent.replies.into_iter().zip(std::mem::take(&mut applied.answers)) {
+            reply.send(Ok(Reply { answer, now, revision, forwarded_to }));
+        }
+    }
+
+    /// A leader's first entry was applied: what was sent to an earlier one and is not applied by now never will be.
+    pub(crate) fn taken_over(&self, by: LeaderId) {
+        let mut inside = self.inside.lock();
+        let earlier = inside.sent.extract_if(.., |_, sent| sent.leader.term < by.term);
+        let lost: Vec<_> = earlier.collect();
+        for (number, sent) in lost {
+            inside.take_back(number, sent);
+        }
+        drop(inside);
+        self.came_back.notify_one();
+    }
+
+    /// A snapshot took the place of entries: whether those of what was sent are among them is not known.
+    pub(crate) fn skipped(&self) {
+        let sent = std::mem::take(&mut self.inside.lock().sent);
+        let failure = unavailable(true, "this node was far behind and took over a snapshot");
+        sent.into_values().for_each(|sent| refuse(sent.replies, &failure));
+    }
+
+    /// A parcel was not taken, and certainly never will be.
+    pub(crate) fn take_back(&self, number: u64) {
+        let mut inside = self.inside.lock();
+        if let Some(sent) = inside.sent.remove(&number) {
+            inside.take_back(number, sent);
+        }
+        drop(inside);
+        self.came_back.notify_one();
+    }
+
+    /// A parcel was refused, or its outcome will never be known here.
+    pub(crate) fn refuse(&self, number: u64, failure: &Failure) {
+        let sent = self.inside.lock().sent.remove(&number);
+        if let Some(sent) = sent {
+            refuse(sent.replies, failure);
+        }
+    }
+
+    /// The way to the leader broke with a parcel on it: it is waited for a little longer.
+    pub(crate) fn doubt(&self, number: u64, patience: Duration) {
+        if let Some(sent) = self.inside.lock().sent.get_mut(&number) {
+            sent.until = sent.until.min(Instant::now() + patience);
+        }
+    }
+
+    /// Tells the callers of what is unanswered for too long; returns when to look again.
+    pub(crate) fn expire(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let mut inside = self.inside.lock();
+        let late: Vec<_> = inside.sent.extract_if(.., |_, sent| sent.until <= now).collect();
+        let next = inside.sent.values().map(|sent| sent.until).min();
+        drop(inside);
+        let failure = unavailable(true, NO_ANSWER);
+        late.into_iter().for_each(|(_, sent)| refuse(sent.replies, &failure));
+        next
+    }
+
+    /// Gives up everything: nobody can commit, and nobody knows for how long.
+    pub(crate) fn give_up(&self, why: &str) {
+        let Inside { sent, returned, .. } = {
+            let mut inside = self.inside.lock();
+            let next = inside.next;
+            std::mem::replace(&mut *inside, Inside { next, ..Inside::default() })
+        };
+        sent.into_values().for_each(|sent| refuse(sent.replies, &unavailable(true, why.to_owned())));
+        returned.into_values().for_each(|segment| refuse(segment.replies, &unavailable(false, why.to_owned())));
+    }
+
+    /// Returns when something came back; for one listener.
+    pub(crate) async fn came_back(&self) {
+        self.came_back.notified().await;
+    }
+
+    /// Tells whether something came back and waits to be sent again.
+    pub(crate) fn has_returned(&self) -> bool {
+        !self.inside.lock().returned.is_empty()
+    }
+
+    /// Tells whether nothing is on its way.
+    pub(crate) fn is_empty(&self) -> bool {
+        let inside = self.inside.lock();
+        inside.sent.is_empty() && inside.returned.is_empty()
+    }
+}
+
+impl Inside {
+    fn take_back(&mut self, number: u64, sent: Sent) {
+        let (pack, _) = Pack::unpack(&sent.bytes).expect("it was packed here");
+        self.returned.insert(number, Segment { pack, replies: sent.replies });
+    }
+}
+
+/// Nobody can commit, as far as is known here.
+pub(crate) fn unavailable(may_have_happened: bool, why: impl Into<Cow<'static, str>>) -> Failure {
+    Failure::NoQuorum { may_have_happened, why: why.into() }
+}
+
+fn refuse(replies: Vec<ReplyTo>, failure: &Failure) {
+    for reply in replies {
+        reply.send(Err(failure.clone()));
+    }
+}

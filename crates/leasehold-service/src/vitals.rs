@@ -1,0 +1,66 @@
+//! What the tasks of the service tell about themselves: who leads as far as they know, and how far time lags.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use leasehold_core::Span;
+
+use crate::log::Leadership;
+
+const ALONE: u8 = 0;
+const FOLLOWS: u8 = 1;
+const LEADS: u8 = 2;
+
+/// How the service is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// It can have commands committed and answer linearizable queries, by itself or through the leader.
+    pub ready: bool,
+    /// This node leads.
+    pub leads: bool,
+    /// New work is refused for want of disk space.
+    pub disk_full: bool,
+    /// New work is refused because too much waits.
+    pub overloaded: bool,
+    /// How far the lease clock is ahead of applied lease time.
+    pub lease_time_lag: Duration,
+}
+
+/// What the tasks of the service tell about themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Vitals {
+    role: AtomicU8,
+    lag_ms: AtomicU64,
+}
+
+impl Vitals {
+    pub(crate) fn note(&self, leadership: Leadership) {
+        let role = match leadership {
+            Leadership::Leads(_) => LEADS,
+            Leadership::Follows(_) => FOLLOWS,
+            Leadership::CutOff(_) | Leadership::Unknown => ALONE,
+        };
+        self.role.store(role, Ordering::Release);
+        if role != LEADS {
+            self.lag_ms.store(0, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn note_lag(&self, lag: Span) {
+        self.lag_ms.store(lag.0, Ordering::Release);
+    }
+
+    /// Whether this node leads.
+    pub(crate) fn leads(&self) -> bool {
+        self.role.load(Ordering::Acquire) == LEADS
+    }
+
+    /// Whether this node or another leads.
+    pub(crate) fn led(&self) -> bool {
+        self.role.load(Ordering::Acquire) != ALONE
+    }
+
+    pub(crate) fn lag(&self) -> Duration {
+        Duration::from_millis(self.lag_ms.load(Ordering::Acquire))
+    }
+}
