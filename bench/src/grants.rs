@@ -63,7 +63,7 @@ pub(crate) fn renewals() {
     }
 }
 
-async fn callers_at_work<F>(
+pub(crate) async fn callers_at_work<F>(
     service: &Service,
     callers: usize,
     work: impl Fn(Service, usize, Instant) -> F,
@@ -80,7 +80,7 @@ where
     (all.len(), all, started.elapsed())
 }
 
-async fn acquire_release(service: Service, caller_number: usize, until: Instant) -> Figures {
+pub(crate) async fn acquire_release(service: Service, caller_number: usize, until: Instant) -> Figures {
     let (caller, namespace) = (caller(), namespace());
     let resource = format!("orders/{caller_number}");
     let mut figures = Figures::default();

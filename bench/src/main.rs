@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "figures go to stdout")]
 
 mod client;
+mod cluster;
 mod expiry;
 mod figures;
 mod grants;
@@ -22,7 +23,7 @@ fn main() -> std::process::ExitCode {
     {
         return client::serve(address, directory);
     }
-    let all: [(&str, fn()); 10] = [
+    let all: [(&str, fn()); 12] = [
         ("disk", grants::disk),
         ("grants", grants::grants),
         ("renewals", grants::renewals),
@@ -33,6 +34,8 @@ fn main() -> std::process::ExitCode {
         ("restart", size::restart),
         ("locking", client::locking),
         ("keeping", client::keeping),
+        ("cluster", cluster::commands),
+        ("transfer", cluster::transfer),
     ];
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!("{cores} cores, {} build", if cfg!(debug_assertions) { "debug" } else { "release" });

@@ -22,12 +22,7 @@ pub(crate) struct Bench {
 impl Bench {
     /// Opens a directory, with as many worker threads as the server would have.
     pub(crate) fn open(directory: &Path) -> Bench {
-        let workers = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1));
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(workers)
-            .enable_all()
-            .build()
-            .expect("threads can be started");
+        let runtime = runtime();
         let (node, replica, service) = runtime.block_on(async {
             let replica = Arc::new(Replica::new());
             let opened = Node::open(leasehold_raft::Options::new(directory), Arc::clone(&replica)).await;
@@ -49,6 +44,13 @@ impl Bench {
             self.node.shutdown().await;
         });
     }
+}
+
+/// As many worker threads as the server would have.
+pub(crate) fn runtime() -> Runtime {
+    let workers = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1));
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(workers).enable_all().build().expect("threads can be started")
 }
 
 /// A directory on the disk that is measured.

@@ -63,6 +63,7 @@ pub struct Node<M: Machine> {
     pub(crate) handle: Handle,
     /// Whether nodes beyond this machine may be added; none if no node may.
     pub(crate) insecure: Option<bool>,
+    identity: Identity,
 }
 
 /// The runtime of a node. Dropping it never blocks: a plain runtime may not be dropped where async code runs.
@@ -102,7 +103,12 @@ impl<M: Machine> Node<M> {
         };
         let last_log = group.files.store.last_index();
         let opened = Opened { identity, fresh: directory.fresh, cut: files.cut, restored, last_log };
-        Ok((Node { group, held: Mutex::new(Some((threads, directory))), handle, insecure }, opened))
+        Ok((Node { group, held: Mutex::new(Some((threads, directory))), handle, insecure, identity }, opened))
+    }
+
+    /// The cluster and the node.
+    pub fn identity(&self) -> Identity {
+        self.identity
     }
 
     /// Returns, with the reason, when the node cannot go on: a failed write or sync, damage, a bug. The process must

@@ -1,0 +1,114 @@
+//! Three nodes in one process, on the same cores and the same disk: commands on the leader and through a follower.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use leasehold_raft::{Formation, Node, Options as NodeOptions, PeerOptions};
+use leasehold_service::log::{Leadership, Log as _};
+use leasehold_service::{MachineClocks, Options, Replica, Service};
+use tokio::runtime::Runtime;
+
+use crate::figures::Figures;
+use crate::grants::{acquire_release, callers_at_work};
+use crate::setup::{directory, runtime};
+
+const NODES: usize = 3;
+
+/// Running nodes, each with a service.
+struct Cluster {
+    runtime: Runtime,
+    nodes: Vec<(Arc<Node<Replica>>, Service)>,
+    _directories: Vec<tempfile::TempDir>,
+}
+
+impl Cluster {
+    fn start() -> Cluster {
+        let runtime = runtime();
+        let directories: Vec<_> = (0..NODES).map(|_| directory()).collect();
+        let addresses: Vec<_> = (0..NODES).map(|_| free_address()).collect();
+        let name = |at: usize| format!("n{}", at + 1);
+        let members: BTreeMap<_, _> = addresses.iter().enumerate().map(|(at, a)| (name(at), a.to_string())).collect();
+        let nodes = runtime.block_on(async {
+            let mut nodes = Vec::new();
+            for (at, directory) in directories.iter().enumerate() {
+                let formation = Formation::Members(members.clone());
+                let peers = PeerOptions { formation, ..PeerOptions::new(name(at), addresses[at]) };
+                let options = NodeOptions { peers: Some(peers), ..NodeOptions::new(directory.path()) };
+                let replica = Arc::new(Replica::new());
+                let opened = Node::open(options, Arc::clone(&replica)).await;
+                let node = Arc::new(opened.expect("the directory can be opened").0);
+                let options =
+                    Options { data: Some(directory.path().to_path_buf()), in_flight: 4, ..Options::default() };
+                let service = Service::start(Arc::clone(&node), replica, MachineClocks, options);
+                nodes.push((node, service));
+            }
+            nodes
+        });
+        let cluster = Cluster { runtime, nodes, _directories: directories };
+        while cluster.leader().is_none() || !cluster.nodes.iter().all(|(_, service)| service.health().ready) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        cluster
+    }
+
+    fn leader(&self) -> Option<usize> {
+        self.nodes.iter().position(|(node, _)| matches!(*node.leadership().borrow(), Leadership::Leads(_)))
+    }
+
+    fn close(self) {
+        self.runtime.block_on(async {
+            for (node, service) in &self.nodes {
+                service.stop().await;
+                node.shutdown().await;
+            }
+        });
+    }
+}
+
+/// Acquire and release of a lock by a number of callers, on the leader and on a follower.
+pub(crate) fn commands() {
+    for callers in [1, 64, 512] {
+        let cluster = Cluster::start();
+        let leader = cluster.leader().expect("one leads");
+        measure(&cluster, leader, callers, "on the leader  ");
+        measure(&cluster, (leader + 1) % NODES, callers, "on a follower  ");
+        cluster.close();
+    }
+}
+
+fn measure(cluster: &Cluster, at: usize, callers: usize, place: &str) {
+    let service = &cluster.nodes[at].1;
+    let (commands, mut figures, took) = cluster.runtime.block_on(callers_at_work(service, callers, acquire_release));
+    let rate = commands as f64 / took.as_secs_f64();
+    println!("{callers:>4} callers {place}: {rate:>9.0} commands/s   a command: {}", figures.line());
+}
+
+/// How long a hand-over of leadership keeps callers waiting.
+pub(crate) fn transfer() {
+    let cluster = Cluster::start();
+    let mut figures = Figures::default();
+    for _ in 0..20 {
+        let leader = cluster.leader().expect("one leads");
+        let to = (leader + 1) % NODES;
+        let began = Instant::now();
+        cluster.runtime.block_on(async {
+            let (node, _) = &cluster.nodes[leader];
+            let target = cluster.nodes[to].0.identity().node;
+            node.transfer(target).await.expect("the other one takes over");
+        });
+        while cluster.leader() != Some(to) {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        figures.add(began.elapsed());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    println!("a planned hand-over: {}", figures.line());
+    cluster.close();
+}
+
+fn free_address() -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
+    listener.local_addr().expect("it is bound")
+}
