@@ -86,10 +86,13 @@ impl<M: Machine> Node<M> {
     /// waiting; the node stays added.
     pub async fn add_learner(&self, node: u64, address: impl Into<String>) -> Result<(), ChangeError> {
         let address = address.into();
-        match self.insecure {
+        match self.leaves_machine {
             None => return Err(ChangeError::Refused("this node was started without an address for others".into())),
             Some(false) if !is_loopback(&address) => {
-                let text = format!("{address} is not a loopback address, and connections between nodes are plain");
+                let text = format!(
+                    "{address} is not a loopback address, and connections between nodes are plain; \
+                     start them with certificates (`lease tls init`)"
+                );
                 return Err(ChangeError::Refused(text));
             }
             Some(_) => {}

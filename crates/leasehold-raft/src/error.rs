@@ -57,6 +57,14 @@ pub enum OpenError {
         /// Why not.
         source: io::Error,
     },
+    /// What a node proves itself with cannot be used.
+    #[error("{file} cannot be used for connections between nodes: {problem}")]
+    Certificates {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it, and what to do.
+        problem: String,
+    },
     /// A log file is damaged where no crash can have damaged it.
     #[error("log file {file} is damaged at offset {offset}: {problem}; restore this node from a backup or replace it")]
     DamagedLog {

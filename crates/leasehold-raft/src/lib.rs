@@ -34,6 +34,6 @@ pub use error::OpenError;
 pub use group_commit::FlushTimes;
 pub use node::{Metrics, Node, Opened};
 pub use options::Options;
-pub use peer::{Formation, PeerOptions};
+pub use peer::{Formation, NODE_NAME, PeerOptions, PeerTls};
 pub use types::PAYLOAD_MAX;
 pub use wal::Cut;

@@ -17,7 +17,7 @@ use crate::error::{At, OpenError};
 use crate::group::{Group, GroupFiles};
 use crate::group_commit::FlushTimes;
 use crate::options::Options;
-use crate::peer::{Local, PeerOptions, Seen};
+use crate::peer::{Local, PeerOptions, Secure, Seen};
 use crate::wal::Cut;
 
 /// The one group this build runs; the layout has room for more.
@@ -62,7 +62,7 @@ pub struct Node<M: Machine> {
     held: Mutex<Option<(Threads, Directory)>>,
     pub(crate) handle: Handle,
     /// Whether nodes beyond this machine may be added; none if no node may.
-    pub(crate) insecure: Option<bool>,
+    pub(crate) leaves_machine: Option<bool>,
     identity: Identity,
 }
 
@@ -91,7 +91,7 @@ impl<M: Machine> Node<M> {
             handle.spawn_blocking(move || open_files(&options, &*machine)).await.unwrap_or_else(died)?
         };
         let identity = directory.identity;
-        let insecure = options.peers.as_ref().map(|peers| peers.insecure);
+        let leaves_machine = options.peers.as_ref().map(PeerOptions::leaves_machine);
         let restored = files.snapshots.last_index();
         let started = handle.spawn(Group::start(options, identity, files.clone(), machine, local)).await;
         let group = match started.unwrap_or_else(died) {
@@ -103,7 +103,7 @@ impl<M: Machine> Node<M> {
         };
         let last_log = group.files.store.last_index();
         let opened = Opened { identity, fresh: directory.fresh, cut: files.cut, restored, last_log };
-        Ok((Node { group, held: Mutex::new(Some((threads, directory))), handle, insecure, identity }, opened))
+        Ok((Node { group, held: Mutex::new(Some((threads, directory))), handle, leaves_machine, identity }, opened))
     }
 
     /// The cluster and the node.
@@ -194,6 +194,8 @@ impl<M: Machine> Drop for Node<M> {
 type OpenFiles = (Directory, GroupFiles, Option<Local>);
 
 fn open_files(options: &Options, machine: &impl Machine) -> Result<OpenFiles, OpenError> {
+    let tls = options.peers.as_ref().and_then(|peers| peers.tls.clone());
+    let secure = tls.map(Secure::open).transpose()?.map(Arc::new);
     let directory = Directory::open(&options.data, options.peers.as_ref().and_then(PeerOptions::identity))?;
     let local = match options.peers {
         Some(_) => {
@@ -201,7 +203,7 @@ fn open_files(options: &Options, machine: &impl Machine) -> Result<OpenFiles, Op
             if seen.knows_any() && !directory.has_log(GROUP) {
                 return Err(OpenError::LostLog { dir: options.data.clone() });
             }
-            Some(Local { identity: directory.identity, group: GROUP, seen })
+            Some(Local { identity: directory.identity, group: GROUP, seen, secure })
         }
         None => None,
     };

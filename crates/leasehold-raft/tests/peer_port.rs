@@ -6,56 +6,14 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::cluster::{Cluster, patient, until};
-use common::{Running, open_with, payloads};
+use common::stranger::{CONTROL, Introduction, REFUSED, WELCOME, read_introduction};
+use common::{open_with, payloads};
 use leasehold_core::LeaderId;
 use leasehold_log::{LogPosition, Vote, checksum};
 use leasehold_raft::Options;
 use leasehold_service::log::{Leadership, Log};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-
-const CONTROL: u8 = 2;
-const WELCOME: u8 = 16;
-const REFUSED: u8 = 17;
-
-/// What a stranger says of itself.
-#[derive(Clone, Copy)]
-struct Introduction {
-    version: u8,
-    purpose: u8,
-    group: u32,
-    cluster: u128,
-    from: u64,
-    to: u64,
-    incarnation: u64,
-}
-
-impl Introduction {
-    /// One that fits the node, from a node it has not met.
-    fn to(running: &Running) -> Introduction {
-        let identity = running.opened.identity;
-        let (cluster, to) = (identity.cluster, identity.node);
-        Introduction { version: 1, purpose: CONTROL, group: 0, cluster, from: 99, to, incarnation: 1 }
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let mut bytes = b"LEASEHLD".to_vec();
-        bytes.extend([self.version, self.purpose, 0, 0]);
-        bytes.extend(self.group.to_le_bytes());
-        bytes.extend(self.cluster.to_le_bytes());
-        bytes.extend(self.from.to_le_bytes());
-        bytes.extend(self.to.to_le_bytes());
-        bytes.extend(self.incarnation.to_le_bytes());
-        bytes.extend([0, 0]);
-        sealed(bytes)
-    }
-}
-
-fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
-    let sum = checksum(&bytes);
-    bytes.extend(sum.to_le_bytes());
-    bytes
-}
 
 fn frame(kind: u8, version: u8, number: u64, body: &[u8]) -> Vec<u8> {
     let mut header = (body.len() as u32).to_le_bytes().to_vec();
@@ -75,14 +33,8 @@ fn listen(options: &Options) -> std::net::SocketAddr {
 async fn introduce(options: &Options, bytes: &[u8]) -> (TcpStream, u8, String) {
     let mut stream = TcpStream::connect(listen(options)).await.unwrap();
     stream.write_all(bytes).await.unwrap();
-    let mut fixed = [0; 58];
-    stream.read_exact(&mut fixed).await.unwrap();
-    assert_eq!(&fixed[..9], b"LEASEHLD\x01");
-    let mut words = vec![0; u16::from_le_bytes([fixed[56], fixed[57]]) as usize];
-    stream.read_exact(&mut words).await.unwrap();
-    let sum = stream.read_u32_le().await.unwrap();
-    assert_eq!(sum, checksum(&[&fixed[..], &words].concat()));
-    (stream, fixed[9], String::from_utf8(words).unwrap())
+    let (verdict, words) = read_introduction(&mut stream).await.unwrap();
+    (stream, verdict, words)
 }
 
 async fn answer(stream: &mut TcpStream) -> (u8, u64, Vec<u8>) {

@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use sha2::{Digest, Sha256};
 
+use super::secure::PeerTls;
 use crate::directory::Identity;
 use crate::error::OpenError;
 
@@ -37,13 +38,15 @@ pub struct PeerOptions {
     pub formation: Formation,
     /// Permits plain connections beyond this machine. Whoever can reach the port can then read and change everything.
     pub insecure: bool,
+    /// Where the certificates are; without them connections are plain.
+    pub tls: Option<PeerTls>,
 }
 
 impl PeerOptions {
     /// A node that listens on a loopback address and begins alone.
     pub fn new(name: impl Into<String>, listen: SocketAddr) -> PeerOptions {
         let (name, advertise) = (name.into(), listen.to_string());
-        PeerOptions { name, listen, advertise, formation: Formation::Alone, insecure: false }
+        PeerOptions { name, listen, advertise, formation: Formation::Alone, insecure: false, tls: None }
     }
 
     /// Returns the identity an empty directory gets; none if it is drawn at random.
@@ -74,6 +77,11 @@ impl PeerOptions {
         }
     }
 
+    /// Says whether nodes may be met beyond this machine.
+    pub(crate) fn leaves_machine(&self) -> bool {
+        self.insecure || self.tls.is_some()
+    }
+
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let refuse = |text: String| Err(OpenError::Options(text));
         if let Formation::Members(members) = &self.formation {
@@ -89,7 +97,7 @@ impl PeerOptions {
                 return refuse("two members have the same address".into());
             }
         }
-        if self.insecure {
+        if self.leaves_machine() {
             return Ok(());
         }
         let declared = self.members().unwrap_or_default();
@@ -98,7 +106,7 @@ impl PeerOptions {
         match addresses.into_iter().find(|address| !is_loopback(address)) {
             Some(address) => refuse(format!(
                 "{address} is not a loopback address, and connections between nodes are plain; \
-                 use 127.0.0.1, or allow it as insecure"
+                 give the nodes certificates (`lease tls init`), use 127.0.0.1, or allow it as insecure"
             )),
             None => Ok(()),
         }
@@ -170,6 +178,9 @@ mod tests {
         let refusal = away.check().unwrap_err().to_string();
         assert!(refusal.contains("10.0.0.1:1 is not a loopback address"), "{refusal}");
         away.insecure = true;
+        away.check().unwrap();
+        away.insecure = false;
+        away.tls = Some(PeerTls { ca: "ca.pem".into(), cert: "n1.pem".into(), key: "n1-key.pem".into() });
         away.check().unwrap();
     }
 

@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::Local;
 use super::frame::FRAME_VERSION;
+use super::stream::TLS_HANDSHAKE;
 use crate::directory::Identity;
 
 const MAGIC: [u8; 8] = *b"LEASEHLD";
@@ -70,6 +71,9 @@ pub(crate) enum HelloError {
     /// Not of our protocol.
     #[error("the other side does not speak the protocol between nodes")]
     Foreign,
+    /// TLS, where plain bytes were expected.
+    #[error("the other side uses TLS and this node does not; start all nodes of a cluster with certificates, or none")]
+    Secure,
     /// Another version.
     #[error("the protocol between nodes has version {found} there and {FRAME_VERSION} here; upgrade the older node")]
     Version { found: u8 },
@@ -134,6 +138,9 @@ impl Hello {
     pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> Result<Hello, HelloError> {
         let mut bytes = vec![0; FIXED];
         from.read_exact(&mut bytes[..8]).await?;
+        if bytes[0] == TLS_HANDSHAKE {
+            return Err(HelloError::Secure);
+        }
         if bytes[..8] != MAGIC {
             return Err(HelloError::Foreign);
         }

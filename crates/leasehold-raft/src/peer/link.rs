@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{interval, timeout};
 
 use super::Local;
 use super::frame::{self, Frame, SMALL_BODY_MAX};
-use super::hello::{Hello, Purpose};
+use super::hello::{Hello, HelloError, Purpose};
+use super::secure::is_end;
+use super::stream::{ReadHalf, Stream, WriteHalf};
 
 /// Requests waiting to be written.
 const QUEUE: usize = 64;
@@ -136,12 +136,12 @@ impl Keeper {
         }
     }
 
-    async fn connect(&self) -> Result<TcpStream, String> {
+    async fn connect(&self) -> Result<Stream, String> {
         introduce(&self.local, self.target, &self.address, self.purpose).await
     }
 
     /// Carries requests and answers until the connection ends; returns why, and whether anything was answered.
-    async fn converse(&mut self, stream: TcpStream, first: Call) -> (String, bool) {
+    async fn converse(&mut self, stream: Stream, first: Call) -> (String, bool) {
         let (read, mut write) = stream.into_split();
         let pending = Pending::default();
         let heard = Arc::new(Mutex::new(None));
@@ -184,7 +184,7 @@ impl Keeper {
     /// Writes a request and whatever else is ready.
     async fn write(
         &mut self,
-        to: &mut OwnedWriteHalf,
+        to: &mut WriteHalf,
         first: Call,
         number: &mut u64,
         pending: &Pending,
@@ -199,23 +199,23 @@ impl Keeper {
             }
             next = if bytes.len() < WRITE_TOGETHER { self.queue.try_recv().ok() } else { None };
         }
-        let written = timeout(WRITE_PATIENCE, to.write_all(&bytes)).await;
+        let writing = async {
+            to.write_all(&bytes).await?;
+            to.flush().await
+        };
+        let written = timeout(WRITE_PATIENCE, writing).await;
         written.map_err(|_| "it does not take bytes".to_string())?.map_err(|error| error.to_string())
     }
 }
 
 /// Connects to a node and introduces this one; both sides check, and a node met for the first time is remembered.
-pub(crate) async fn introduce(
-    local: &Local,
-    target: u64,
-    address: &str,
-    purpose: Purpose,
-) -> Result<TcpStream, String> {
-    let mut stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-    stream.set_nodelay(true).map_err(|error| error.to_string())?;
+pub(crate) async fn introduce(local: &Local, target: u64, address: &str, purpose: Purpose) -> Result<Stream, String> {
+    let mut stream = Stream::connect(address, local.secure.as_ref()).await?;
     let hello = Hello::new(local, target, purpose).to_bytes();
-    stream.write_all(&hello).await.map_err(|error| error.to_string())?;
-    let answer = Hello::read(&mut stream).await.map_err(|error| error.to_string())?;
+    let _ = stream.write_all(&hello).await;
+    let _ = stream.flush().await;
+    // What the other side said before it closed tells more than that nothing could be written to it.
+    let answer = Hello::read(&mut stream).await.map_err(unanswered)?;
     match answer.purpose {
         Purpose::Welcome => {}
         Purpose::Refused => return Err(format!("it refused: {}", answer.words)),
@@ -228,7 +228,17 @@ pub(crate) async fn introduce(
     Ok(stream)
 }
 
-async fn read_answers(mut from: OwnedReadHalf, pending: Pending, heard: Arc<Mutex<Option<Instant>>>) -> String {
+fn unanswered(error: HelloError) -> String {
+    match error {
+        HelloError::Io(error) if is_end(&error) => "it closed the connection without an answer; see its log".into(),
+        HelloError::Io(error) => error.to_string(),
+        HelloError::Foreign | HelloError::Secure | HelloError::Version { .. } | HelloError::Damaged => {
+            error.to_string()
+        }
+    }
+}
+
+async fn read_answers(mut from: ReadHalf, pending: Pending, heard: Arc<Mutex<Option<Instant>>>) -> String {
     loop {
         match frame::read(&mut from, SMALL_BODY_MAX).await {
             Ok(frame) => {

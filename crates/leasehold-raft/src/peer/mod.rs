@@ -3,7 +3,8 @@
 //! `frame.rs` is the envelope, `hello.rs` the handshake, `message.rs` what is said; docs/formats/peer.md has every byte.
 //! `link.rs` keeps one connection to a peer, `client.rs` is openraft's way out over links, `serve.rs` the way in,
 //! `receive.rs` takes a streamed snapshot. `seen.rs` remembers which data directory stood behind each node id, `meet.rs`
-//! sees to it that all have met, `formation.rs` says who belongs to a new cluster. The connections are plain: only loopback, unless the operator asks for more.
+//! sees to it that all have met, `formation.rs` says who belongs to a new cluster. Connections (`stream.rs`) use TLS if
+//! there are certificates (`secure.rs`); plain ones stay on loopback, unless the operator asks for more.
 
 mod client;
 mod formation;
@@ -13,14 +14,18 @@ mod link;
 mod meet;
 mod message;
 mod receive;
+mod secure;
 mod seen;
 mod serve;
+mod stream;
 
 pub use formation::{Formation, PeerOptions};
+pub use secure::{NODE_NAME, PeerTls};
 
 pub(crate) use client::Peers;
 pub(crate) use formation::is_loopback;
 pub(crate) use meet::meet_all;
+pub(crate) use secure::Secure;
 pub(crate) use seen::Seen;
 pub(crate) use serve::{Door, VoteGuard};
 
@@ -34,6 +39,8 @@ pub(crate) struct Local {
     pub(crate) identity: Identity,
     pub(crate) group: u32,
     pub(crate) seen: Arc<Seen>,
+    /// What makes connections secure; none if they are plain.
+    pub(crate) secure: Option<Arc<Secure>>,
 }
 
 impl Local {

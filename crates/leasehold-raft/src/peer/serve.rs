@@ -18,8 +18,7 @@ use openraft::Raft;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::raft::VoteResponse;
 use parking_lot::Mutex;
-use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::timeout;
@@ -29,6 +28,7 @@ use super::frame::{self, BODY_MAX, Frame, FrameError, SMALL_BODY_MAX};
 use super::hello::{Hello, HelloError, Purpose};
 use super::message;
 use super::receive::Receiving;
+use super::stream::{ReadHalf, Stream, WriteHalf};
 use crate::machine::Applier;
 use crate::snapshot::Snapshots;
 use crate::types::Types;
@@ -114,7 +114,12 @@ impl<M: Machine> Door<M> {
         }
     }
 
-    async fn welcome(&self, mut stream: TcpStream, from: SocketAddr) {
+    async fn welcome(&self, stream: TcpStream, from: SocketAddr) {
+        let mut stream = match timeout(HELLO_PATIENCE, Stream::accept(stream, self.local.secure.as_ref())).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(reason)) => return self.say(format!("a connection from {} was closed: {reason}", from.ip())),
+            Err(_) => return self.say(format!("a connection from {} said nothing and was closed", from.ip())),
+        };
         let hello = match timeout(HELLO_PATIENCE, Hello::read(&mut stream)).await {
             Ok(Ok(hello)) => hello,
             Ok(Err(error)) => {
@@ -126,7 +131,7 @@ impl<M: Machine> Door<M> {
             }
             Err(_) => return self.say(format!("a connection from {} said nothing and was closed", from.ip())),
         };
-        let checked = match hello.check(&self.local, None) {
+        let checked = match stream.is_of_node().and_then(|()| hello.check(&self.local, None)) {
             Ok(()) => self.local.remember(hello.from, hello.incarnation).await,
             Err(reason) => Err(reason),
         };
@@ -134,7 +139,6 @@ impl<M: Machine> Door<M> {
             self.say(format!("node {} at {} was refused: {reason}", hello.from, from.ip()));
             return self.answer(&mut stream, hello.from, Purpose::Refused, reason).await;
         }
-        let _ = stream.set_nodelay(true);
         self.answer(&mut stream, hello.from, Purpose::Welcome, String::new()).await;
         let (read, write) = stream.into_split();
         let read = BufReader::with_capacity(64 * 1024, read);
@@ -168,13 +172,13 @@ impl<M: Machine> Door<M> {
         replaced
     }
 
-    async fn answer(&self, stream: &mut TcpStream, to: u64, purpose: Purpose, words: String) {
+    async fn answer(&self, stream: &mut Stream, to: u64, purpose: Purpose, words: String) {
         let hello = Hello { words, ..Hello::new(&self.local, to, purpose) };
-        let _ = timeout(WRITE_PATIENCE, stream.write_all(&hello.to_bytes())).await;
+        let _ = timeout(WRITE_PATIENCE, write(stream, &hello.to_bytes())).await;
     }
 
     /// Requests are handed to openraft in the order they came, without waiting for the answers before.
-    async fn serve_appends(&self, mut read: BufReader<OwnedReadHalf>, mut write: OwnedWriteHalf) -> FrameError {
+    async fn serve_appends(&self, mut read: BufReader<ReadHalf>, mut write: WriteHalf) -> FrameError {
         let (frames, mut arrived) = mpsc::channel(2);
         let reader = AbortOnDrop(tokio::spawn(async move {
             loop {
@@ -226,7 +230,7 @@ impl<M: Machine> Door<M> {
     }
 
     /// Every request is a task of its own; a vote that waits for the disk holds up no heartbeat.
-    async fn serve_control(&self, mut read: BufReader<OwnedReadHalf>, mut write: OwnedWriteHalf) -> FrameError {
+    async fn serve_control(&self, mut read: BufReader<ReadHalf>, mut write: WriteHalf) -> FrameError {
         let (answers, mut done) = mpsc::channel::<Vec<u8>>(IN_WORK);
         let places = Arc::new(Semaphore::new(IN_WORK));
         let writer = AbortOnDrop(tokio::spawn(async move {
@@ -267,7 +271,7 @@ impl<M: Machine> Door<M> {
         ended
     }
 
-    async fn serve_snapshots(&self, mut read: BufReader<OwnedReadHalf>, mut write: OwnedWriteHalf) -> FrameError {
+    async fn serve_snapshots(&self, mut read: BufReader<ReadHalf>, mut write: WriteHalf) -> FrameError {
         let mut receiving = None;
         loop {
             let frame = match frame::read(&mut read, SMALL_BODY_MAX).await {
@@ -313,7 +317,7 @@ impl<M: Machine> Door<M> {
         }
     }
 
-    async fn refuse_newer(&self, write: &mut OwnedWriteHalf, error: FrameError) -> FrameError {
+    async fn refuse_newer(&self, write: &mut WriteHalf, error: FrameError) -> FrameError {
         if let FrameError::Newer { number, .. } = &error {
             let _ = put(write, &failed(*number, &error.to_string())).await;
         }
@@ -376,9 +380,14 @@ fn failed(number: u64, words: &str) -> Vec<u8> {
     out
 }
 
-async fn put(write: &mut OwnedWriteHalf, bytes: &[u8]) -> Result<(), FrameError> {
+async fn put(write: &mut WriteHalf, bytes: &[u8]) -> Result<(), FrameError> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
-    Ok(timeout(WRITE_PATIENCE, write.write_all(bytes)).await.map_err(late)??)
+    Ok(timeout(WRITE_PATIENCE, self::write(write, bytes)).await.map_err(late)??)
+}
+
+async fn write(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
+    to.write_all(bytes).await?;
+    to.flush().await
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, String> {

@@ -1,7 +1,9 @@
 //! A toy machine, and helpers to drive a node.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub(crate) mod certificates;
 pub(crate) mod cluster;
+pub(crate) mod stranger;
 
 use std::io;
 use std::path::Path;
