@@ -21,6 +21,7 @@ const HEADER_LEN: usize = 36;
 const POSITION_LEN: usize = 30;
 const VOTE_LEN: usize = 23;
 const RECORD: &str = "record";
+const KIND_MAX: u8 = 3;
 const POSITION_TAG: u8 = b'P';
 const VOTE_TAG: u8 = b'V';
 
@@ -42,6 +43,12 @@ pub enum RecordError {
         found: u8,
         /// The newest version this build reads.
         known: u8,
+    },
+    /// A later build wrote it: its checksums are right, and its kind is not known here.
+    #[error("record is of kind {found}, this build knows kinds up to {KIND_MAX}; upgrade")]
+    UnknownKind {
+        /// The kind found.
+        found: u8,
     },
     /// The checksum does not fit the bytes.
     #[error("{what} is damaged: its checksum is {stored:08x}, its bytes give {computed:08x}")]
@@ -74,9 +81,10 @@ impl From<RecordError> for io::Error {
         match error {
             RecordError::Io(error) => error,
             RecordError::Truncated { .. } => io::Error::new(io::ErrorKind::UnexpectedEof, error),
-            RecordError::Newer { .. } | RecordError::Checksum { .. } | RecordError::Field { .. } => {
-                io::Error::new(io::ErrorKind::InvalidData, error)
-            }
+            RecordError::Newer { .. }
+            | RecordError::UnknownKind { .. }
+            | RecordError::Checksum { .. }
+            | RecordError::Field { .. } => io::Error::new(io::ErrorKind::InvalidData, error),
         }
     }
 }
@@ -169,6 +177,8 @@ pub enum Kind {
     Payload,
     /// A change of membership, see [`Membership`](crate::Membership).
     Membership,
+    /// Where all nodes compare their states and write snapshots; no bytes.
+    Checkpoint,
 }
 
 /// One record of the log.
@@ -217,7 +227,8 @@ impl Record {
             0 => Kind::Blank,
             1 => Kind::Payload,
             2 => Kind::Membership,
-            found => return Err(RecordError::Field { what: RECORD, field: "kind", found: found.into() }),
+            KIND_MAX => Kind::Checkpoint,
+            found => return Err(RecordError::UnknownKind { found }),
         };
         let mut bytes = Vec::with_capacity(length);
         let taken = from.by_ref().take(length as u64).read_to_end(&mut bytes)?;
@@ -242,6 +253,7 @@ impl Record {
             Kind::Blank => 0,
             Kind::Payload => 1,
             Kind::Membership => 2,
+            Kind::Checkpoint => KIND_MAX,
         };
         header[4..8].copy_from_slice(&(self.bytes.len() as u32).to_le_bytes());
         put_u64(&mut header, 8, self.position.leader.term);

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use leasehold_core::LeaderId;
 use leasehold_log::{
     BlockError, BlockProblem, BlockReader, BlockWriter, Kind, LogPosition, Membership, Record, RecordError,
-    SnapshotHeader, Vote,
+    SnapshotHeader, Vote, checksum,
 };
 use proptest::prelude::*;
 
@@ -72,6 +72,7 @@ fn every_form_is_written_as_in_the_first_release() {
         "record-membership.v1.hex",
         &written(|out| record(Kind::Membership, members().to_bytes()).write(out)),
     );
+    assert_golden("record-checkpoint.v1.hex", &written(|out| record(Kind::Checkpoint, "").write(out)));
     assert_golden("position.v1.hex", &written(|out| position().write(out)));
     let vote = Vote { leader: position().leader, committed: true };
     assert_golden("vote.v1.hex", &written(|out| vote.write(out)));
@@ -84,7 +85,7 @@ fn every_form_is_written_as_in_the_first_release() {
 
 #[test]
 fn every_form_reads_back() {
-    for kind in [Kind::Blank, Kind::Payload, Kind::Membership] {
+    for kind in [Kind::Blank, Kind::Payload, Kind::Membership, Kind::Checkpoint] {
         let record = record(kind, "payload");
         let bytes = written(|out| record.write(out));
         assert_eq!(Record::read(&mut &bytes[..]).unwrap(), record);
@@ -136,6 +137,18 @@ fn a_newer_record_is_refused_by_its_version() {
     bytes[0] = 9;
     let error = Record::read(&mut &bytes[..]).unwrap_err();
     assert_eq!(error.to_string(), "record has format version 9, this build reads up to 1; upgrade");
+}
+
+#[test]
+fn a_record_of_a_kind_that_a_later_build_knows_is_refused_by_its_kind() {
+    let mut bytes = written(|out| record(Kind::Checkpoint, "").write(out));
+    bytes[1] = 4;
+    for end in [32, 36] {
+        let sum = checksum(&bytes[..end]);
+        bytes[end..end + 4].copy_from_slice(&sum.to_le_bytes());
+    }
+    let error = Record::read(&mut &bytes[..]).unwrap_err();
+    assert_eq!(error.to_string(), "record is of kind 4, this build knows kinds up to 3; upgrade");
 }
 
 #[test]

@@ -28,7 +28,8 @@ pub(crate) fn record(entry: Entry) -> Record {
     let position = position(&entry.log_id);
     let (kind, bytes) = match entry.payload {
         EntryPayload::Blank => (Kind::Blank, Default::default()),
-        EntryPayload::Normal(payload) => (Kind::Payload, payload.0),
+        EntryPayload::Normal(Payload::Bytes(bytes)) => (Kind::Payload, bytes),
+        EntryPayload::Normal(Payload::Checkpoint) => (Kind::Checkpoint, Default::default()),
         EntryPayload::Membership(members) => {
             let stored = StoredMembership::new(Some(entry.log_id), members);
             (Kind::Membership, membership_to_disk(&stored).to_bytes())
@@ -40,7 +41,8 @@ pub(crate) fn record(entry: Entry) -> Record {
 pub(crate) fn entry(record: Record) -> Result<Entry, RecordError> {
     let payload = match record.kind {
         Kind::Blank => EntryPayload::Blank,
-        Kind::Payload => EntryPayload::Normal(Payload(record.bytes)),
+        Kind::Payload => EntryPayload::Normal(Payload::Bytes(record.bytes)),
+        Kind::Checkpoint => EntryPayload::Normal(Payload::Checkpoint),
         Kind::Membership => {
             let members = Membership::from_bytes(&record.bytes)?;
             EntryPayload::Membership(membership_from_disk(&members)?.membership().clone())

@@ -19,7 +19,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::group_commit::Fatal;
 use crate::snapshot::{Builder, SnapshotFile, Snapshots};
-use crate::types::{Entry, LogId, SnapshotMeta, StoredMembership, Types};
+use crate::types::{Entry, LogId, Payload, SnapshotMeta, StoredMembership, Types};
 
 /// What an entry takes in the log beside its payload, roughly.
 const ENTRY_OVERHEAD: u64 = 80;
@@ -117,8 +117,8 @@ impl<M: Machine> Applier<M> {
         let at = Position { index: entry.log_id.index, leader: entry.log_id.leader_id };
         let (committed, bytes) = match &entry.payload {
             EntryPayload::Blank => (Committed::TakeOver, 0),
-            EntryPayload::Normal(payload) => (Committed::Payload(&payload.0), payload.0.len() as u64),
-            EntryPayload::Membership(_) => (Committed::Internal, 0),
+            EntryPayload::Normal(Payload::Bytes(bytes)) => (Committed::Payload(bytes), bytes.len() as u64),
+            EntryPayload::Normal(Payload::Checkpoint) | EntryPayload::Membership(_) => (Committed::Internal, 0),
         };
         // A panic is a bug or damage. It ends this task; the reason must reach those who would otherwise wait for ever.
         let applied = catch_unwind(AssertUnwindSafe(|| self.machine.apply(at, committed))).unwrap_or_else(|panic| {

@@ -32,7 +32,7 @@ impl<M: Machine> Log for Node<M> {
                 done(answered(answer, &leadership));
             });
             // A failure drops the reply, which answers by itself.
-            let _ = self.group.raft.write(Payload(payload)).with_leader(leader).responder(reply).await;
+            let _ = self.group.raft.write(Payload::Bytes(payload)).with_leader(leader).responder(reply).await;
         }
     }
 

@@ -58,7 +58,11 @@ fn reach(bytes: &[u8], written: u64) -> Option<u64> {
         // Even the header is not all written.
         Err(RecordError::Truncated { .. }) => Some(SMALL_RECORD),
         Err(
-            RecordError::Newer { .. } | RecordError::Checksum { .. } | RecordError::Field { .. } | RecordError::Io(_),
+            RecordError::Newer { .. }
+            | RecordError::UnknownKind { .. }
+            | RecordError::Checksum { .. }
+            | RecordError::Field { .. }
+            | RecordError::Io(_),
         ) => None,
     }
 }

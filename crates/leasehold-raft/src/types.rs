@@ -58,19 +58,27 @@ pub(crate) type SnapshotMeta = openraft::alias::SnapshotMetaOf<Types>;
 /// The answer to a write.
 pub(crate) type WriteResult = openraft::raft::ClientWriteResult<Types>;
 
-/// What one entry carries: bytes that nobody here looks into.
+/// What one entry carries.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Payload(pub(crate) Bytes);
+pub(crate) enum Payload {
+    /// Bytes that nobody here looks into.
+    Bytes(Bytes),
+    /// A place where all nodes compare their states and write snapshots.
+    Checkpoint,
+}
 
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Payload({} bytes)", self.0.len())
+        write!(f, "Payload({self})")
     }
 }
 
 impl fmt::Display for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.0.len())
+        match self {
+            Payload::Bytes(bytes) => write!(f, "{} bytes", bytes.len()),
+            Payload::Checkpoint => f.write_str("checkpoint"),
+        }
     }
 }
 

@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(cut, None);
         let leader = LeaderId { term: 1, node: 1 };
         let entry = |index, payload| Entry { log_id: LogId { leader_id: leader, index }, payload };
-        let payload = || EntryPayload::Normal(Payload(b"orders/7".as_slice().into()));
+        let payload = || EntryPayload::Normal(Payload::Bytes(b"orders/7".as_slice().into()));
         store.save_vote(&openraft::Vote { leader_id: crate::types::Candidate(leader), committed: true }).await.unwrap();
         store.blocking_append([entry(0, EntryPayload::Blank), entry(1, payload()), entry(2, payload())]).await.unwrap();
         store.truncate_after(Some(LogId { leader_id: leader, index: 1 })).await.unwrap();

@@ -268,8 +268,12 @@ mod tests {
 
     #[test]
     fn an_append_is_read_as_it_was_written() {
-        let payload = EntryPayload::Normal(Payload(b"orders/7".as_slice().into()));
-        let entries = vec![Entry { log_id: at(5), payload: EntryPayload::Blank }, Entry { log_id: at(6), payload }];
+        let payload = EntryPayload::Normal(Payload::Bytes(b"orders/7".as_slice().into()));
+        let entries = vec![
+            Entry { log_id: at(5), payload: EntryPayload::Blank },
+            Entry { log_id: at(6), payload },
+            Entry { log_id: at(7), payload: EntryPayload::Normal(Payload::Checkpoint) },
+        ];
         let request = AppendEntriesRequest {
             vote: a_vote(true),
             prev_log_id: Some(at(4)),
