@@ -48,8 +48,12 @@ pub trait Machine: Send + Sync + 'static {
     fn install(&self, snapshot: &mut dyn io::Read) -> io::Result<()>;
 }
 
-/// A frozen state. Equal states write equal bytes.
+/// A frozen state. Equal states write equal bytes on every node, whatever road led there: nodes compare their hashes.
 pub trait View: Send + 'static {
+    /// The form of the bytes. It changes with everything that makes equal entries give other bytes than before; nodes of
+    /// different forms, which an upgrade has for a while, do not compare.
+    const FORM: u8 = 1;
+
     /// Writes the state out.
     fn write(&self, out: &mut dyn io::Write) -> io::Result<()>;
 }

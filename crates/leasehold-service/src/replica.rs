@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use leasehold_core::{Applied, LeaseTime, Request, Revision, Span, Stamp, State};
-use leasehold_log::{BodyError, Origin, open, read_body, write_body};
+use leasehold_log::{BODY_VERSION, BodyError, Origin, open, read_body, write_body};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
 
@@ -209,6 +209,8 @@ pub struct Frozen {
 }
 
 impl View for Frozen {
+    const FORM: u8 = BODY_VERSION;
+
     fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let tail = self.changes.iter().flat_map(|change| &change.events);
         write_body(self.state.records(), self.floor, tail, out)?;
