@@ -20,13 +20,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::awake::Awake;
+use crate::checkpoint;
 use crate::directory::Identity;
 use crate::error::OpenError;
 use crate::group_commit::Fatal;
 use crate::machine::{Applier, Progress};
 use crate::network::NoPeers;
 use crate::options::Options;
-use crate::peer::{Door, Formation, Local, PeerOptions, Peers, VoteGuard, meet_all};
+use crate::peer::{Comparison, Door, Formation, Local, PeerOptions, Peers, VoteGuard, meet_all};
 use crate::snapshot::Snapshots;
 use crate::store::LogStore;
 use crate::types::{Member, Types};
@@ -73,6 +74,7 @@ pub(crate) struct Group<M: Machine> {
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) files: GroupFiles,
     pub(crate) awake: Arc<Awake>,
+    pub(crate) comparison: Arc<Comparison>,
     /// The task that lets other nodes in.
     door: Mutex<Option<JoinHandle<()>>>,
 }
@@ -93,10 +95,12 @@ impl<M: Machine> Group<M> {
         };
         let config = Arc::new(options.raft_config(identity.cluster)?);
         let progress = Arc::new(Progress::new(identity.node, options.snapshot_bytes));
-        let applier = Applier::new(machine, files.snapshots.clone(), progress.clone(), files.fatal.clone());
+        let (snapshots, fatal, checkpoints) = (files.snapshots.clone(), files.fatal.clone(), Arc::default());
+        let applier = Applier::new(machine, snapshots, progress.clone(), fatal.clone(), Arc::clone(&checkpoints));
         let store = files.store.clone();
-        let raft = match local.clone() {
-            Some(local) => Raft::new(identity.node, config, Peers::new(local), store, applier).await,
+        let peers = local.clone().map(Peers::new);
+        let raft = match peers.clone() {
+            Some(peers) => Raft::new(identity.node, config, peers, store, applier).await,
             None => Raft::new(identity.node, config, NoPeers, store, applier).await,
         };
         let raft = raft.map_err(stopped)?;
@@ -104,10 +108,17 @@ impl<M: Machine> Group<M> {
         let (tell, leadership) = watch::channel(Leadership::Unknown);
         tokio::spawn(watch_leadership(raft.clone(), progress.clone(), tell, files.fatal.clone()));
         tokio::spawn(write_due_snapshots(raft.clone(), progress.clone()));
+        tokio::spawn(checkpoint::propose_due(raft.clone(), progress.clone(), leadership.clone()));
+        let comparison = Arc::new(Comparison::new(identity.node));
+        if let Some(peers) = peers {
+            tokio::spawn(comparison.clone().hash_all(checkpoints));
+            tokio::spawn(comparison.clone().tell_all(peers.clone(), raft.clone()));
+            tokio::spawn(comparison.clone().stop_if_diverged(peers, raft.clone(), fatal));
+        }
 
         let awake = Arc::new(Awake::default());
         tokio::spawn(Arc::clone(&awake).keep());
-        let mut group = Group { raft, progress, leadership, files, awake, door: Mutex::new(None) };
+        let mut group = Group { raft, progress, leadership, files, awake, comparison, door: Mutex::new(None) };
         if let (Some(listener), Some(local)) = (listener, local) {
             group.open_door(listener, local, started, options.election_max).await?;
         }
@@ -145,7 +156,7 @@ impl<M: Machine> Group<M> {
         let guard = VoteGuard::new(voters.await.map_err(stopped)?, started, lease);
         let (raft, snapshots) = (self.raft.clone(), self.files.snapshots.clone());
         tokio::spawn(meet_all(local.clone(), raft.clone()));
-        let door = Arc::new(Door::new(local, raft, snapshots, guard));
+        let door = Arc::new(Door::new(local, raft, snapshots, guard, self.comparison.clone()));
         *self.door.lock() = Some(tokio::spawn(door.serve(listener)));
         Ok(())
     }
@@ -254,7 +265,7 @@ fn leadership(granted: Option<LeaderId>, state: ServerState, ready: Option<Leade
     }
 }
 
-/// Asks for a snapshot whenever the log has grown enough.
+/// Asks for a snapshot at every checkpoint, and whenever the log has grown much without one.
 async fn write_due_snapshots<M: Machine>(raft: Raft<Types, Applier<M>>, progress: Arc<Progress>) {
     loop {
         progress.snapshot_due().await;

@@ -2,12 +2,15 @@
 //!
 //! [`Node`] implements the service's `Log` over openraft (consensus) and raft-log (files) and drives its `Machine`.
 //! Behind it, one concept per file: `store.rs` and `group_commit.rs` make entries durable, `wal.rs` and `torn.rs` open the log
-//! files and judge damage, `machine.rs` applies, `snapshot.rs` writes and installs states, `group.rs` holds
+//! files and judge damage, `machine.rs` applies, `snapshot.rs` writes and installs states, `checkpoint.rs` and `agreement.rs`
+//! see whether the states of the nodes are the same, `group.rs` holds
 //! all of one Raft group, `directory.rs` the data directory, `peer/` reaches other nodes (`network.rs` none, for a node alone)
 //! and `cluster.rs` changes who belongs to the cluster. No type of openraft or raft-log goes to disk, to other nodes or into
 //! this crate's API; what is stored is `leasehold-log`'s.
 
+mod agreement;
 mod awake;
+mod checkpoint;
 mod cluster;
 mod convert;
 mod directory;
@@ -28,6 +31,7 @@ mod torn;
 mod types;
 mod wal;
 
+pub use agreement::Compared;
 pub use cluster::{ChangeError, MemberStatus};
 pub use directory::Identity;
 pub use error::OpenError;

@@ -1,8 +1,9 @@
 //! The state machine as openraft sees it: hands committed entries to the machine in order and answers proposals.
 //!
 //! Every responder is answered, of blank and membership entries too, inside apply and after the machine has taken the
-//! entry. Counts the bytes applied since the last snapshot and asks for the next one; notes when this node's own first
-//! entry as leader is applied, which is what makes it ready to lead.
+//! entry. Freezes the state at every checkpoint and asks for a snapshot there; counts the bytes applied since, which says
+//! when the next checkpoint is due, and since the last snapshot, which is asked for without one if none comes. Notes when
+//! this node's own first entry as leader is applied, which is what makes it ready to lead.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -17,6 +18,8 @@ use openraft::alias::SnapshotOf;
 use openraft::storage::{EntryResponder, RaftStateMachine};
 use tokio::sync::{Notify, watch};
 
+use crate::checkpoint::{Checkpoint, Checkpoints};
+use crate::convert;
 use crate::group_commit::Fatal;
 use crate::snapshot::{Builder, SnapshotFile, Snapshots};
 use crate::types::{Entry, LogId, Payload, SnapshotMeta, StoredMembership, Types};
@@ -34,9 +37,13 @@ pub(crate) struct Progress {
     applied: watch::Sender<u64>,
     /// The last leadership of this node whose first entry is applied.
     ready: watch::Sender<Option<LeaderId>>,
+    /// Applied since the last snapshot was begun.
     unsaved_bytes: AtomicU64,
+    /// Applied since the last checkpoint.
+    unchecked_bytes: AtomicU64,
     snapshot_bytes: u64,
     snapshot_due: Notify,
+    checkpoint_due: Notify,
 }
 
 impl Progress {
@@ -46,8 +53,10 @@ impl Progress {
             applied: watch::Sender::new(0),
             ready: watch::Sender::new(None),
             unsaved_bytes: AtomicU64::new(0),
+            unchecked_bytes: AtomicU64::new(0),
             snapshot_bytes: snapshot_bytes.max(1),
             snapshot_due: Notify::new(),
+            checkpoint_due: Notify::new(),
         }
     }
 
@@ -66,9 +75,19 @@ impl Progress {
         self.ready.subscribe()
     }
 
-    /// Waits until the log has grown by so much that a snapshot is due.
+    /// Waits until a checkpoint is applied, or the log has grown so much without one that a snapshot is due; for one caller.
     pub(crate) async fn snapshot_due(&self) {
         self.snapshot_due.notified().await;
+    }
+
+    /// Waits until the log has grown enough for a checkpoint; for one caller.
+    pub(crate) async fn checkpoint_due(&self) {
+        self.checkpoint_due.notified().await;
+    }
+
+    /// Says whether the log has grown enough for a checkpoint.
+    pub(crate) fn is_checkpoint_due(&self) -> bool {
+        self.unchecked_bytes.load(Ordering::Relaxed) >= self.snapshot_bytes
     }
 
     fn note(&self, at: Position, take_over: bool, bytes: u64) {
@@ -76,11 +95,25 @@ impl Progress {
         if take_over && at.leader.node == self.node {
             self.ready.send_replace(Some(at.leader));
         }
-        let before = self.unsaved_bytes.fetch_add(bytes, Ordering::Relaxed);
-        // At every multiple: the request is lost if the snapshot before is still being written.
-        if before / self.snapshot_bytes != (before + bytes) / self.snapshot_bytes {
+        // At every multiple: a checkpoint is lost with its leader, a snapshot if the one before is still being written.
+        if self.reaches_multiple(&self.unchecked_bytes, bytes) > 0 {
+            self.checkpoint_due.notify_one();
+        }
+        if self.reaches_multiple(&self.unsaved_bytes, bytes) > 1 {
             self.snapshot_due.notify_one();
         }
+    }
+
+    /// Adds to a count; returns which multiple of the bytes between snapshots it has now reached, or 0.
+    fn reaches_multiple(&self, count: &AtomicU64, bytes: u64) -> u64 {
+        let before = count.fetch_add(bytes, Ordering::Relaxed);
+        let after = (before + bytes) / self.snapshot_bytes;
+        if before / self.snapshot_bytes == after { 0 } else { after }
+    }
+
+    fn note_checkpoint(&self) {
+        self.unchecked_bytes.store(0, Ordering::Relaxed);
+        self.snapshot_due.notify_one();
     }
 }
 
@@ -90,15 +123,22 @@ pub(crate) struct Applier<M: Machine> {
     snapshots: Arc<Snapshots>,
     progress: Arc<Progress>,
     fatal: Fatal,
+    checkpoints: Arc<Checkpoints<M::View>>,
     applied: Option<LogId>,
     membership: StoredMembership,
 }
 
 impl<M: Machine> Applier<M> {
     /// Goes on from the newest snapshot, which is already in the machine.
-    pub(crate) fn new(machine: Arc<M>, snapshots: Arc<Snapshots>, progress: Arc<Progress>, fatal: Fatal) -> Applier<M> {
-        let mut applier =
-            Applier { machine, snapshots, progress, fatal, applied: None, membership: StoredMembership::default() };
+    pub(crate) fn new(
+        machine: Arc<M>,
+        snapshots: Arc<Snapshots>,
+        progress: Arc<Progress>,
+        fatal: Fatal,
+        checkpoints: Arc<Checkpoints<M::View>>,
+    ) -> Applier<M> {
+        let (applied, membership) = (None, StoredMembership::default());
+        let mut applier = Applier { machine, snapshots, progress, fatal, checkpoints, applied, membership };
         let current = applier.snapshots.current().borrow().as_ref().map(|current| current.meta.clone());
         if let Some(meta) = current {
             applier.go_on_from(meta);
@@ -109,6 +149,7 @@ impl<M: Machine> Applier<M> {
     fn go_on_from(&mut self, meta: SnapshotMeta) {
         self.progress.applied.send_replace(meta.last_log_id.map_or(0, |last| last.index + 1));
         self.progress.unsaved_bytes.store(0, Ordering::Relaxed);
+        self.progress.unchecked_bytes.store(0, Ordering::Relaxed);
         self.applied = meta.last_log_id;
         self.membership = meta.last_membership;
     }
@@ -127,11 +168,25 @@ impl<M: Machine> Applier<M> {
         });
         self.applied = Some(entry.log_id);
         let take_over = matches!(entry.payload, EntryPayload::Blank);
+        let checkpoint = matches!(entry.payload, EntryPayload::Normal(Payload::Checkpoint));
         if let EntryPayload::Membership(members) = entry.payload {
             self.membership = StoredMembership::new(Some(entry.log_id), members);
         }
         self.progress.note(at, take_over, bytes + ENTRY_OVERHEAD);
+        if checkpoint {
+            self.take_checkpoint(entry.log_id);
+        }
         applied
+    }
+
+    /// Freezes the state exactly here, if there is anybody to compare it with.
+    fn take_checkpoint(&self, at: LogId) {
+        let members = self.membership.membership();
+        if members.nodes().nth(1).is_some() {
+            let (at, voters) = (convert::position(&at), members.voter_ids().collect());
+            self.checkpoints.put(Checkpoint { at, voters, view: self.machine.view() });
+        }
+        self.progress.note_checkpoint();
     }
 }
 

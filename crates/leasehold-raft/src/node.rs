@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinError;
 
+use crate::agreement::Compared;
 use crate::directory::{Directory, Identity};
 use crate::error::{At, OpenError};
 use crate::group::{Group, GroupFiles};
@@ -51,6 +52,8 @@ pub struct Metrics {
     pub last_snapshot: Option<u64>,
     /// Bytes of the log on disk.
     pub log_bytes: u64,
+    /// The last checkpoint at which this node's state was compared with another's.
+    pub compared: Option<Compared>,
     /// How long flushes took.
     pub flushes: FlushTimes,
 }
@@ -167,6 +170,7 @@ impl<M: Machine> Node<M> {
             last_log: files.store.last_index(),
             last_snapshot: files.snapshots.last_index(),
             log_bytes: files.store.bytes(),
+            compared: self.group.comparison.compared(),
             flushes: files.store.flushes().read(),
         }
     }

@@ -51,7 +51,8 @@ impl StoreBuilder<Types, LogStore, Applier<Nothing>, tempfile::TempDir> for Stor
         let (store, _) = LogStore::open(&dir.path().join("log"), self.0, fatal.clone()).unwrap();
         let snapshots = Snapshots::open(&dir.path().join("snapshots"), 0, &*machine).unwrap();
         let progress = Arc::new(Progress::new(1, u64::MAX));
-        Ok((dir, store, Applier::new(machine, Arc::new(snapshots), progress, fatal)))
+        let checkpoints = Arc::default();
+        Ok((dir, store, Applier::new(machine, Arc::new(snapshots), progress, fatal, checkpoints)))
     }
 }
 

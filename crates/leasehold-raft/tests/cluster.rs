@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use common::cluster::{Cluster, free_address, patient, until};
-use common::{Running, log_files, open_with, payload, payloads};
-use leasehold_raft::{ChangeError, Formation, Identity, OpenError, Options, PeerOptions};
+use common::cluster::{Cluster, free_address, joining, patient, until};
+use common::{log_files, open_with, payload, payloads};
+use leasehold_raft::{ChangeError, Formation, OpenError, Options, PeerOptions};
 use leasehold_service::log::{Leadership, Log, Unavailable};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -147,16 +147,6 @@ async fn leadership_is_handed_over_on_request() {
     cluster.stop_all().await;
 }
 
-/// Opens a node that waits to be added to the cluster of `leader`.
-async fn joining(leader: &Running, dir: &std::path::Path) -> (Running, u64, String) {
-    let identity = Identity { cluster: leader.opened.identity.cluster, node: leader.node.new_node_id() };
-    let address = free_address();
-    let peers = PeerOptions { formation: Formation::Join(identity), ..PeerOptions::new("new", address) };
-    let mut options = Options { peers: Some(peers), ..Options::new(dir) };
-    patient(&mut options);
-    (open_with(options).await.unwrap(), identity.node, address.to_string())
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_node_grows_to_three_while_it_works_and_survives_its_first_node() {
     let dirs: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
@@ -179,8 +169,8 @@ async fn one_node_grows_to_three_while_it_works_and_survives_its_first_node() {
             }
         })
     };
-    let (second, id2, address2) = joining(&first, dirs[1].path()).await;
-    let (third, id3, address3) = joining(&first, dirs[2].path()).await;
+    let (second, id2, address2) = joining(&first, dirs[1].path(), patient).await;
+    let (third, id3, address3) = joining(&first, dirs[2].path(), patient).await;
     first.node.add_learner(id2, address2).await.unwrap();
     first.node.add_learner(id3, address3).await.unwrap();
     assert_eq!(first.node.members().iter().filter(|member| member.voter).count(), 1);

@@ -41,16 +41,16 @@ const APPEND_PATIENCE: Duration = Duration::from_secs(2);
 
 type Failure = RPCError<Types>;
 
-/// Makes clients that share links.
-#[derive(Debug)]
+/// Makes clients that share links. Clones share them too.
+#[derive(Clone, Debug)]
 pub(crate) struct Peers {
     local: Local,
-    links: Mutex<BTreeMap<(u64, Purpose), Arc<Link>>>,
+    links: Arc<Mutex<BTreeMap<(u64, Purpose), Arc<Link>>>>,
 }
 
 impl Peers {
     pub(crate) fn new(local: Local) -> Peers {
-        Peers { local, links: Mutex::default() }
+        Peers { local, links: Arc::default() }
     }
 
     /// A link is replaced when the address of its peer has changed.
@@ -62,6 +62,22 @@ impl Peers {
             links.insert((target, purpose), link.clone());
             link
         })
+    }
+
+    /// Asks something of a peer that is none of openraft's; gives the body of its answer.
+    pub(crate) async fn ask_control(
+        &self,
+        target: u64,
+        address: &str,
+        kind: u8,
+        body: Vec<u8>,
+    ) -> Result<Vec<u8>, String> {
+        let answer = self.link(target, address, Purpose::Control).call(kind, body);
+        let frame = answer.await.map_err(|error| match error {
+            LinkError::Unreachable(text) | LinkError::Broken(text) => text,
+        })?;
+        let whole = |body: &[u8]| Ok(body.to_vec());
+        read_answer(target, kind, &frame, whole).map_err(|error| error.to_string())
     }
 }
 

@@ -10,6 +10,7 @@ use openraft::raft::{
     VoteRequest, VoteResponse,
 };
 
+use crate::agreement::{Hash, Report};
 use crate::convert;
 use crate::types::{LogId, SnapshotMeta, Types, Vote};
 
@@ -20,6 +21,8 @@ pub(crate) const TRANSFER: u8 = 4;
 pub(crate) const SNAPSHOT_BEGIN: u8 = 5;
 pub(crate) const SNAPSHOT_PART: u8 = 6;
 pub(crate) const SNAPSHOT_END: u8 = 7;
+/// The hash of a node's state at a checkpoint.
+pub(crate) const CHECKPOINT: u8 = 10;
 /// An answer has the kind of its request with this bit.
 pub(crate) const ANSWER: u8 = 0x80;
 /// The answer in words to a request that could not be served.
@@ -195,6 +198,35 @@ pub(crate) fn installed(body: &[u8]) -> Decoded<Vote> {
     whole("answer to a snapshot", body, vote)
 }
 
+pub(crate) fn put_report(report: &Report) -> Vec<u8> {
+    let mut out = Vec::new();
+    report.at.write(&mut out).expect("writing to memory does not fail");
+    out.push(report.form);
+    out.extend_from_slice(&report.hash.0);
+    out
+}
+
+pub(crate) fn report(body: &[u8]) -> Decoded<Report> {
+    whole("checkpoint", body, read_report)
+}
+
+fn read_report(from: &mut &[u8]) -> Decoded<Report> {
+    Ok(Report { at: LogPosition::read(from)?, form: bytes::<1>(from)?[0], hash: Hash(bytes(from)?) })
+}
+
+pub(crate) fn put_report_answer(own: Option<&Report>) -> Vec<u8> {
+    let mut out = vec![u8::from(own.is_some())];
+    out.extend(own.map(put_report).unwrap_or_default());
+    out
+}
+
+pub(crate) fn report_answer(body: &[u8]) -> Decoded<Option<Report>> {
+    whole("answer to a checkpoint", body, |from| {
+        let there = flag(from, "answer to a checkpoint")?;
+        there.then(|| read_report(from)).transpose()
+    })
+}
+
 /// Reads a message that must fill its body.
 fn whole<T>(what: &'static str, body: &[u8], read: impl FnOnce(&mut &[u8]) -> Decoded<T>) -> Decoded<T> {
     let mut from = body;
@@ -317,6 +349,19 @@ mod tests {
         }
         append_answer(&[4]).unwrap_err();
         transfer_answer(&[3]).unwrap_err();
+    }
+
+    #[test]
+    fn a_checkpoint_is_read_as_it_was_written() {
+        let mine = Report { at: convert::position(&at(812)), form: 1, hash: Hash([7; 32]) };
+        let bytes = put_report(&mine);
+        assert_eq!((bytes.len(), report(&bytes).unwrap()), (63, mine));
+        no_other_length(&bytes, report);
+        for answer in [Some(mine), None] {
+            let bytes = put_report_answer(answer.as_ref());
+            assert_eq!(report_answer(&bytes).unwrap(), answer);
+            no_other_length(&bytes, report_answer);
+        }
     }
 
     #[test]

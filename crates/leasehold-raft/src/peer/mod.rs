@@ -3,9 +3,11 @@
 //! `frame.rs` is the envelope, `hello.rs` the handshake, `message.rs` what is said; docs/formats/peer.md has every byte.
 //! `link.rs` keeps one connection to a peer, `client.rs` is openraft's way out over links, `serve.rs` the way in,
 //! `receive.rs` takes a streamed snapshot. `seen.rs` remembers which data directory stood behind each node id, `meet.rs`
-//! sees to it that all have met, `formation.rs` says who belongs to a new cluster. Connections (`stream.rs`) use TLS if
-//! there are certificates (`secure.rs`); plain ones stay on loopback, unless the operator asks for more.
+//! sees to it that all have met, `agree.rs` compares the nodes' states, `formation.rs` says who belongs to a new cluster.
+//! Connections (`stream.rs`) use TLS if there are certificates (`secure.rs`); plain ones stay on loopback, unless the
+//! operator asks for more.
 
+mod agree;
 mod client;
 mod formation;
 mod frame;
@@ -22,6 +24,7 @@ mod stream;
 pub use formation::{Formation, PeerOptions};
 pub use secure::{NODE_NAME, PeerTls};
 
+pub(crate) use agree::Comparison;
 pub(crate) use client::Peers;
 pub(crate) use formation::is_loopback;
 pub(crate) use meet::meet_all;

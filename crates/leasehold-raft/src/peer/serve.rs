@@ -24,6 +24,7 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::timeout;
 
 use super::Local;
+use super::agree::Comparison;
 use super::frame::{self, BODY_MAX, Frame, FrameError, SMALL_BODY_MAX};
 use super::hello::{Hello, HelloError, Purpose};
 use super::message;
@@ -67,6 +68,7 @@ pub(crate) struct Door<M: Machine> {
     raft: Raft<Types, Applier<M>>,
     snapshots: Arc<Snapshots>,
     guard: VoteGuard,
+    comparison: Arc<Comparison>,
     /// What was logged already.
     refusals: Mutex<BTreeSet<String>>,
     /// The newest connection of each peer for each purpose; told when it is replaced.
@@ -79,8 +81,10 @@ impl<M: Machine> Door<M> {
         raft: Raft<Types, Applier<M>>,
         snapshots: Arc<Snapshots>,
         guard: VoteGuard,
+        comparison: Arc<Comparison>,
     ) -> Door<M> {
-        Door { local, raft, snapshots, guard, refusals: Mutex::default(), connections: Mutex::default() }
+        let (refusals, connections) = (Mutex::default(), Mutex::default());
+        Door { local, raft, snapshots, guard, comparison, refusals, connections }
     }
 
     /// Takes connections until its task is dropped.
@@ -146,7 +150,7 @@ impl<M: Machine> Door<M> {
         let serve = async {
             match hello.purpose {
                 Purpose::Appends => self.serve_appends(read, write).await,
-                Purpose::Control => self.serve_control(read, write).await,
+                Purpose::Control => self.serve_control(read, write, hello.from).await,
                 Purpose::Snapshots => self.serve_snapshots(read, write).await,
                 Purpose::Meeting | Purpose::Welcome | Purpose::Refused => FrameError::Closed,
             }
@@ -230,7 +234,7 @@ impl<M: Machine> Door<M> {
     }
 
     /// Every request is a task of its own; a vote that waits for the disk holds up no heartbeat.
-    async fn serve_control(&self, mut read: BufReader<ReadHalf>, mut write: WriteHalf) -> FrameError {
+    async fn serve_control(&self, mut read: BufReader<ReadHalf>, mut write: WriteHalf, from: u64) -> FrameError {
         let (answers, mut done) = mpsc::channel::<Vec<u8>>(IN_WORK);
         let places = Arc::new(Semaphore::new(IN_WORK));
         let writer = AbortOnDrop(tokio::spawn(async move {
@@ -257,8 +261,12 @@ impl<M: Machine> Door<M> {
             let Ok(place) = places.clone().acquire_owned().await else { break FrameError::Closed };
             while tasks.try_join_next().is_some() {}
             let (raft, guard, answers) = (self.raft.clone(), self.guard, answers.clone());
+            let comparison = self.comparison.clone();
             tasks.spawn(async move {
-                let answer = control(&raft, guard, &frame).await;
+                let answer = match frame.kind {
+                    message::CHECKPOINT => comparison.answer(from, &frame.body),
+                    _ => control(&raft, guard, &frame).await,
+                };
                 let _ = answers.send(reply(&frame, answer)).await;
                 drop(place);
             });

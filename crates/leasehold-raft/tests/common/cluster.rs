@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use leasehold_raft::{Formation, Options, PeerOptions};
+use leasehold_raft::{Formation, Identity, Options, PeerOptions};
 use leasehold_service::log::{Leadership, Log};
 use tempfile::TempDir;
 
@@ -47,6 +47,20 @@ pub(crate) fn patient(options: &mut Options) {
     options.election_max = Duration::from_millis(3000);
 }
 
+/// Opens a node that waits to be added to the cluster of `leader`; returns its id and address too.
+pub(crate) async fn joining(
+    leader: &Running,
+    dir: &std::path::Path,
+    change: impl Fn(&mut Options),
+) -> (Running, u64, String) {
+    let identity = Identity { cluster: leader.opened.identity.cluster, node: leader.node.new_node_id() };
+    let address = free_address();
+    let peers = PeerOptions { formation: Formation::Join(identity), ..PeerOptions::new("new", address) };
+    let mut options = Options { peers: Some(peers), ..Options::new(dir) };
+    change(&mut options);
+    (open_with(options).await.unwrap(), identity.node, address.to_string())
+}
+
 /// Nodes that can be stopped and started again.
 pub(crate) struct Cluster {
     pub(crate) options: Vec<Options>,
@@ -73,8 +87,13 @@ impl Cluster {
 
     /// Starts three nodes and waits until one is ready to lead.
     pub(crate) async fn of_three(change: impl Fn(&mut Options)) -> Cluster {
-        let mut cluster = Cluster::declared(3, change);
-        for at in 0..3 {
+        Cluster::of(3, change).await
+    }
+
+    /// Starts so many nodes and waits until one is ready to lead.
+    pub(crate) async fn of(count: usize, change: impl Fn(&mut Options)) -> Cluster {
+        let mut cluster = Cluster::declared(count, change);
+        for at in 0..count {
             cluster.start(at).await;
         }
         cluster.leader().await;

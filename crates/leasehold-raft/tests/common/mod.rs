@@ -27,6 +27,11 @@ impl Ledger {
     pub(crate) fn entries(&self) -> Vec<(u64, Vec<u8>)> {
         self.0.lock().unwrap().clone()
     }
+
+    /// Makes this copy differ from those of other nodes, as a bug or a bad memory would.
+    pub(crate) fn spoil(&self) {
+        self.0.lock().unwrap().push((0, b"spoilt".to_vec()));
+    }
 }
 
 pub(crate) struct LedgerView(Vec<(u64, Vec<u8>)>);
