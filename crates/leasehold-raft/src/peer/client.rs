@@ -41,11 +41,14 @@ const APPEND_PATIENCE: Duration = Duration::from_secs(2);
 
 type Failure = RPCError<Types>;
 
+/// One link per peer and purpose.
+type Links = BTreeMap<(u64, Purpose), Arc<Link>>;
+
 /// Makes clients that share links. Clones share them too.
 #[derive(Clone, Debug)]
 pub(crate) struct Peers {
     local: Local,
-    links: Arc<Mutex<BTreeMap<(u64, Purpose), Arc<Link>>>>,
+    links: Arc<Mutex<Links>>,
 }
 
 impl Peers {
