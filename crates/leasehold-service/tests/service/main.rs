@@ -4,6 +4,7 @@
 
 mod connections;
 mod forwarding;
+mod replicas;
 mod support;
 mod time;
 mod waiting;
