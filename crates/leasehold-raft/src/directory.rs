@@ -4,6 +4,7 @@
 //! DIR/LOCK                 held by the running process; contains its pid
 //! DIR/identity             cluster id and node id, written once
 //! DIR/peers                which other nodes were met, with which data; see `peer/seen.rs`
+//! DIR/diverged             why this node stopped for good, if its state was not that of the others
 //! DIR/groups/0/log/        the log files of the first Raft group
 //! DIR/groups/0/snapshots/  its snapshots
 //! ```
@@ -22,6 +23,8 @@ use crate::error::{At, OpenError};
 
 /// A process that is just ending needs a moment to let go.
 pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+/// The file that says why a node must not start again.
+const DIVERGED: &str = "diverged";
 const IDENTITY_TITLE: &str = "leasehold node identity, version 1";
 
 /// Who a data directory belongs to.
@@ -176,6 +179,21 @@ pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.set_permissions(Permissions::from_mode(0o600))?;
     Ok(file)
+}
+
+/// Keeps a node whose state has diverged from being started again by habit; the file says why.
+pub(crate) fn mark_diverged(data: &Path, reason: &str) -> io::Result<()> {
+    write_whole(&data.join(DIVERGED), format!("{reason}\n").as_bytes())
+}
+
+/// Refuses a directory that is marked so.
+pub(crate) fn refuse_diverged(data: &Path) -> Result<(), OpenError> {
+    let file = data.join(DIVERGED);
+    match std::fs::read_to_string(&file) {
+        Ok(reason) => Err(OpenError::Diverged { file, reason: reason.trim_end().into() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).at("read", &file),
+    }
 }
 
 /// Writes a file so that it is there whole or not at all.

@@ -49,6 +49,17 @@ pub enum OpenError {
         /// The data directory.
         dir: PathBuf,
     },
+    /// The node stopped because its state was not that of the others.
+    #[error(
+        "this node has stopped for good, as {file} says: {reason}. If you are sure that its state is the right one, \
+         remove that file and start it again"
+    )]
+    Diverged {
+        /// The file that says so.
+        file: PathBuf,
+        /// What it says.
+        reason: String,
+    },
     /// The address for other nodes cannot be listened on.
     #[error("cannot listen for other nodes on {address}: {source}; stop what uses it, or choose another --peer-listen")]
     Listen {

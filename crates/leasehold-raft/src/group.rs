@@ -113,7 +113,7 @@ impl<M: Machine> Group<M> {
         if let Some(peers) = peers {
             tokio::spawn(comparison.clone().hash_all(checkpoints));
             tokio::spawn(comparison.clone().tell_all(peers.clone(), raft.clone()));
-            tokio::spawn(comparison.clone().stop_if_diverged(peers, raft.clone(), fatal));
+            tokio::spawn(comparison.clone().stop_if_diverged(peers, raft.clone(), options.data.clone(), fatal));
         }
 
         let awake = Arc::new(Awake::default());

@@ -253,3 +253,26 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    #[test]
+    fn a_checkpoint_is_due_when_the_log_has_grown_and_a_snapshot_if_none_came_by_then() {
+        let progress = Progress::new(1, 1000);
+        let at = Position { index: 1, leader: LeaderId::default() };
+        let due = || (progress.checkpoint_due().now_or_never(), progress.snapshot_due().now_or_never());
+        progress.note(at, false, 999);
+        assert_eq!((due(), progress.is_checkpoint_due()), ((None, None), false));
+        progress.note(at, false, 1);
+        assert_eq!((due(), progress.is_checkpoint_due()), ((Some(()), None), true));
+        progress.note(at, false, 999);
+        assert_eq!(due(), (None, None));
+        progress.note(at, false, 1);
+        assert_eq!(due(), (Some(()), Some(())), "the leader is asked again, and every node sees to itself");
+        progress.note_checkpoint();
+        assert_eq!((due(), progress.is_checkpoint_due()), ((None, Some(())), false));
+    }
+}

@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinError;
 
 use crate::agreement::Compared;
-use crate::directory::{Directory, Identity};
+use crate::directory::{self, Directory, Identity};
 use crate::error::{At, OpenError};
 use crate::group::{Group, GroupFiles};
 use crate::group_commit::FlushTimes;
@@ -201,6 +201,7 @@ fn open_files(options: &Options, machine: &impl Machine) -> Result<OpenFiles, Op
     let tls = options.peers.as_ref().and_then(|peers| peers.tls.clone());
     let secure = tls.map(Secure::open).transpose()?.map(Arc::new);
     let directory = Directory::open(&options.data, options.peers.as_ref().and_then(PeerOptions::identity))?;
+    directory::refuse_diverged(&options.data)?;
     let local = match options.peers {
         Some(_) => {
             let seen = Arc::new(Seen::open(&options.data)?);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::cluster::{Cluster, joining, patient, until};
 use common::{Running, open_with, payload};
-use leasehold_raft::{Compared, Options};
+use leasehold_raft::{Compared, OpenError, Options};
 use leasehold_service::log::{Leadership, Log};
 
 /// Nothing here takes so long unless it never happens.
@@ -85,6 +85,10 @@ async fn a_follower_that_diverges_stops_with_words_and_the_others_go_on() {
     }
     assert!(matches!(*cluster.node(bad).node.leadership().borrow(), Leadership::Unknown), "it takes no part any more");
     cluster.stop(bad).await;
+    // Whatever starts it again, it does not come back by itself.
+    let refused = open_with(cluster.options[bad].clone()).await.map(|_| ()).unwrap_err();
+    assert!(matches!(refused, OpenError::Diverged { .. }), "{refused}");
+    assert!(refused.to_string().contains("join anew"), "{refused}");
     agree_after(&cluster, start, (2, 3)).await;
     cluster.stop_all().await;
 }
@@ -139,6 +143,24 @@ async fn a_node_that_restarts_after_a_checkpoint_and_one_that_gets_a_snapshot_ag
     cluster.start(again).await;
     agree_after(&cluster, third, (3, 3)).await;
     assert!(cluster.node(again).node.metrics().last_snapshot > covered);
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_away_is_compared_at_the_checkpoint_it_missed() {
+    let mut cluster = Cluster::of_three(|options| {
+        patient(options);
+        options.snapshot_bytes = 2000;
+    })
+    .await;
+    let first = agree_after(&cluster, 0, (3, 3)).await;
+    let away = cluster.follower().await;
+    cluster.stop(away).await;
+    agree_after(&cluster, first, (2, 3)).await;
+    cluster.start(away).await;
+    // No other checkpoint comes: what the others have kept is compared, and they hear of it too.
+    let agree = |running: &Running| compared(running).is_some_and(|at| at.index > first && at.agreed == 3);
+    until("all three agree on what one of them missed", || cluster.running().all(agree)).await;
     cluster.stop_all().await;
 }
 

@@ -2,10 +2,12 @@
 //!
 //! A report is told to every other member until it has it, or until a newer one replaces it; the answer carries the
 //! other's own, so whoever is later learns both. What follows from the reports is `agreement.rs`'s to say. A node that must
-//! stop takes no more part in the cluster from that moment, tells the others once more what it has, so that they can
-//! warn or stop too, and then says why, for good.
+//! stop takes no more part in the cluster from that moment, marks its directory so that it is not started again by habit,
+//! tells the others once more what it has, so that they can warn or stop too, and then says why, for good.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +23,7 @@ use super::client::Peers;
 use super::message;
 use crate::agreement::{Agreement, Compared, Finding, Report};
 use crate::checkpoint::{self, Checkpoints};
+use crate::directory;
 use crate::group_commit::Fatal;
 use crate::machine::Applier;
 use crate::types::Types;
@@ -155,20 +158,27 @@ impl Comparison {
         self: Arc<Self>,
         peers: Peers,
         raft: Raft<Types, Applier<M>>,
+        data: PathBuf,
         fatal: Fatal,
     ) {
         let mut diverged = self.diverged.subscribe();
         let Ok(reason) = diverged.wait_for(Option::is_some).await.map(|reason| reason.clone()) else { return };
+        let reason = reason.unwrap_or_default();
         let others = self.others(&raft);
         tracing::error!("this node leaves the cluster: its state is not that of a majority");
         if let Err(error) = raft.shutdown().await {
             tracing::warn!(%error, "the log did not stop cleanly");
         }
+        let words = reason.clone();
+        let marked = tokio::task::spawn_blocking(move || directory::mark_diverged(&data, &words)).await;
+        if let Err(error) = marked.map_err(io::Error::other).flatten() {
+            tracing::error!(%error, "nothing will keep this node from being started again");
+        }
         let newest = *self.newest.borrow();
         if let Some(report) = newest {
             self.tell(&peers, others, report).await;
         }
-        fatal.set(|| reason.unwrap_or_default());
+        fatal.set(|| reason);
     }
 
     fn others<M: Machine>(&self, raft: &Raft<Types, Applier<M>>) -> BTreeMap<u64, String> {
