@@ -9,29 +9,37 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold_core::LeaderId;
-use leasehold_service::log::{Leadership, Machine};
+use leasehold_service::log::{Leadership, Machine, Parcel};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
-use openraft::{ChangeMembers, Raft, ServerState};
+use openraft::{ChangeMembers, Raft};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::awake::Awake;
+use crate::barrier::{Prover, Reader};
 use crate::checkpoint;
 use crate::directory::Identity;
 use crate::error::OpenError;
+use crate::forward::Forwarder;
 use crate::group_commit::Fatal;
+use crate::heard::Heard;
+use crate::leadership::watch_leadership;
 use crate::machine::{Applier, Progress};
 use crate::network::NoPeers;
 use crate::options::Options;
-use crate::peer::{Comparison, Door, Formation, Local, PeerOptions, Peers, VoteGuard, meet_all};
+use crate::peer::{Comparison, Door, Formation, Inside, Links, Local, PeerOptions, Peers, VoteGuard, meet_all};
+use crate::room::Room;
 use crate::snapshot::Snapshots;
 use crate::store::LogStore;
 use crate::types::{Member, Types};
 use crate::wal::Cut;
+
+/// Parcels of other nodes that wait to be proposed.
+const PARCELS: usize = 16;
 
 /// What a group has on disk, opened.
 #[derive(Clone)]
@@ -75,6 +83,14 @@ pub(crate) struct Group<M: Machine> {
     pub(crate) files: GroupFiles,
     pub(crate) awake: Arc<Awake>,
     pub(crate) comparison: Arc<Comparison>,
+    pub(crate) heard: Arc<Heard>,
+    pub(crate) room: Arc<Room>,
+    pub(crate) reader: Arc<Reader<M>>,
+    pub(crate) forwarder: Forwarder<M>,
+    /// The parcels of other nodes, until somebody takes them over.
+    pub(crate) parcels: Mutex<Option<mpsc::Receiver<Parcel>>>,
+    /// Where they come in; held, so that a node alone simply gets none.
+    parcels_in: mpsc::Sender<Parcel>,
     /// The task that lets other nodes in.
     door: Mutex<Option<JoinHandle<()>>>,
 }
@@ -98,7 +114,8 @@ impl<M: Machine> Group<M> {
         let (snapshots, fatal, checkpoints) = (files.snapshots.clone(), files.fatal.clone(), Arc::default());
         let applier = Applier::new(machine, snapshots, progress.clone(), fatal.clone(), Arc::clone(&checkpoints));
         let store = files.store.clone();
-        let peers = local.clone().map(Peers::new);
+        let links = local.clone().map(|local| Arc::new(Links::new(local, Handle::current())));
+        let peers = links.clone().map(Peers::new);
         let raft = match peers.clone() {
             Some(peers) => Raft::new(identity.node, config, peers, store, applier).await,
             None => Raft::new(identity.node, config, NoPeers, store, applier).await,
@@ -106,7 +123,9 @@ impl<M: Machine> Group<M> {
         let raft = raft.map_err(stopped)?;
 
         let (tell, leadership) = watch::channel(Leadership::Unknown);
-        tokio::spawn(watch_leadership(raft.clone(), progress.clone(), tell, files.fatal.clone()));
+        let heard = Arc::new(Heard::new(progress.clone()));
+        let (server, emax) = (raft.clone(), options.election_max);
+        tokio::spawn(watch_leadership(server, progress.clone(), heard.clone(), tell, emax, fatal.clone()));
         tokio::spawn(write_due_snapshots(raft.clone(), progress.clone()));
         tokio::spawn(checkpoint::propose_due(raft.clone(), progress.clone(), leadership.clone()));
         let comparison = Arc::new(Comparison::new(identity.node));
@@ -118,7 +137,26 @@ impl<M: Machine> Group<M> {
 
         let awake = Arc::new(Awake::default());
         tokio::spawn(Arc::clone(&awake).keep());
-        let mut group = Group { raft, progress, leadership, files, awake, comparison, door: Mutex::new(None) };
+        let prover = Prover::new(raft.clone(), leadership.clone(), options.heartbeat, options.election_max);
+        let reader = Reader::new(prover, progress.clone(), files.fatal.clone(), links.clone());
+        let forwarder =
+            Forwarder { raft: raft.clone(), leadership: leadership.clone(), links, runtime: Handle::current() };
+        let (parcels_in, parcels) = mpsc::channel(PARCELS);
+        let mut group = Group {
+            room: Arc::new(Room::new(&options.data, options.disk_floor / 2)),
+            reader: Arc::new(reader),
+            raft,
+            progress,
+            leadership,
+            files,
+            awake,
+            comparison,
+            heard,
+            forwarder,
+            parcels: Mutex::new(Some(parcels)),
+            parcels_in,
+            door: Mutex::new(None),
+        };
         if let (Some(listener), Some(local)) = (listener, local) {
             group.open_door(listener, local, started, options.election_max).await?;
         }
@@ -154,9 +192,17 @@ impl<M: Machine> Group<M> {
     ) -> Result<(), OpenError> {
         let voters = self.raft.with_raft_state(|state| state.membership_state.effective().voter_ids().count());
         let guard = VoteGuard::new(voters.await.map_err(stopped)?, started, lease);
-        let (raft, snapshots) = (self.raft.clone(), self.files.snapshots.clone());
-        tokio::spawn(meet_all(local.clone(), raft.clone()));
-        let door = Arc::new(Door::new(local, raft, snapshots, guard, self.comparison.clone()));
+        tokio::spawn(meet_all(local.clone(), self.raft.clone()));
+        let inside = Inside {
+            raft: self.raft.clone(),
+            snapshots: self.files.snapshots.clone(),
+            leadership: self.leadership.clone(),
+            prover: self.reader.prover.clone(),
+            parcels: self.parcels_in.clone(),
+            heard: self.heard.clone(),
+            room: self.room.clone(),
+        };
+        let door = Arc::new(Door::new(local, inside, guard, self.comparison.clone()));
         *self.door.lock() = Some(tokio::spawn(door.serve(listener)));
         Ok(())
     }
@@ -221,48 +267,6 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, OpenError> {
 
 fn stopped(error: impl std::fmt::Display) -> OpenError {
     OpenError::Stopped(error.to_string())
-}
-
-/// Tells who leads; this node only once its own first entry is applied. Also notices when Raft ends.
-async fn watch_leadership<M: Machine>(
-    raft: Raft<Types, Applier<M>>,
-    progress: Arc<Progress>,
-    tell: watch::Sender<Leadership>,
-    fatal: Fatal,
-) {
-    // Not `raft.metrics()`, which changes with every entry.
-    let mut server = raft.server_metrics();
-    let mut ready = progress.ready();
-    loop {
-        let now = {
-            let server = server.borrow_watched();
-            let granted = server.vote.committed.then_some(server.vote.leader_id.0);
-            leadership(granted, server.state, *ready.borrow_and_update())
-        };
-        tell.send_if_modified(|before| std::mem::replace(before, now) != now);
-        tokio::select! {
-            changed = server.changed() => if changed.is_err() { break },
-            _ = ready.changed() => {}
-        }
-    }
-    tell.send_replace(Leadership::Unknown);
-    match &raft.metrics().borrow_watched().running_state {
-        // A shutdown; no failure.
-        Err(openraft::errors::Fatal::Stopped) => {}
-        // What caused it has usually been named already, and better.
-        Err(error) => fatal.set(|| error.to_string()),
-        Ok(()) => fatal.set(|| "the consensus task ended without a reason".into()),
-    }
-}
-
-fn leadership(granted: Option<LeaderId>, state: ServerState, ready: Option<LeaderId>) -> Leadership {
-    match (granted, state) {
-        (Some(leader), ServerState::Leader) if ready == Some(leader) => Leadership::Leads(leader),
-        (Some(leader), ServerState::Follower | ServerState::Learner) => Leadership::Follows(leader),
-        (Some(_), ServerState::Leader | ServerState::Candidate | ServerState::Shutdown) | (None, _) => {
-            Leadership::Unknown
-        }
-    }
 }
 
 /// Asks for a snapshot at every checkpoint, and whenever the log has grown much without one.

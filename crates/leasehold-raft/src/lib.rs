@@ -3,30 +3,37 @@
 //! [`Node`] implements the service's `Log` over openraft (consensus) and raft-log (files) and drives its `Machine`.
 //! Behind it, one concept per file: `store.rs` and `group_commit.rs` make entries durable, `wal.rs` and `torn.rs` open the log
 //! files and judge damage, `machine.rs` applies, `snapshot.rs` writes and installs states, `checkpoint.rs` and `agreement.rs`
-//! see whether the states of the nodes are the same, `group.rs` holds
-//! all of one Raft group, `directory.rs` the data directory, `peer/` reaches other nodes (`network.rs` none, for a node alone)
-//! and `cluster.rs` changes who belongs to the cluster. No type of openraft or raft-log goes to disk, to other nodes or into
+//! see whether the states of the nodes are the same, `group.rs` holds all of one Raft group, `leadership.rs` tells who leads,
+//! `barrier.rs` proves reads, `forward.rs` hands commands to the leader, `directory.rs` is the data directory, `peer/` reaches
+//! other nodes (`network.rs` none, for a node alone) and `cluster.rs`
+//! changes who belongs to the cluster. No type of openraft or raft-log goes to disk, to other nodes or into
 //! this crate's API; what is stored is `leasehold-log`'s.
 
 mod agreement;
 mod awake;
+mod barrier;
 mod checkpoint;
 mod cluster;
 mod convert;
 mod directory;
 mod error;
+mod forward;
 mod group;
 mod group_commit;
+mod heard;
+mod leadership;
 mod machine;
 mod network;
 mod node;
 mod options;
 mod peer;
 mod propose;
+mod room;
 mod snapshot;
 mod store;
 #[cfg(test)]
 mod suite;
+mod task;
 mod torn;
 mod types;
 mod wal;

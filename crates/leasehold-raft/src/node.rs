@@ -175,6 +175,18 @@ impl<M: Machine> Node<M> {
         }
     }
 
+    /// Changes how many bytes must be free on the disk for entries of other nodes. For tests.
+    #[doc(hidden)]
+    pub fn set_entry_floor(&self, bytes: u64) {
+        self.group.room.set_floor(bytes);
+    }
+
+    /// How often this node has asked its leader for the proof of a read. For tests.
+    #[doc(hidden)]
+    pub fn proofs_asked(&self) -> u64 {
+        self.group.reader.asked()
+    }
+
     /// Makes the next flush report failure, as a disk would. For tests.
     #[doc(hidden)]
     pub fn fail_next_flush(&self) {

@@ -1,4 +1,4 @@
-//! The node as the log of the service: proposals, read barriers, who leads.
+//! The node as the log of the service: proposals, parcels, read barriers, who leads.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,11 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_core::{Applied, LeaderId};
 use leasehold_service::log::{Answered, Delivered, Leadership, Log, Machine, Parcel, Unavailable};
-use openraft::ReadPolicy;
-use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
+use openraft::errors::ClientWriteError;
 use tokio::sync::{mpsc, watch};
 
+use crate::barrier::followed;
+use crate::group::Group;
 use crate::node::Node;
+use crate::peer::Proof;
+use crate::task::AbortOnDrop;
 use crate::types::{PAYLOAD_MAX, Payload, Reply, WriteResult};
 
 impl<M: Machine> Log for Node<M> {
@@ -36,16 +39,19 @@ impl<M: Machine> Log for Node<M> {
         }
     }
 
-    async fn forward(&self, _: LeaderId, _: Bytes, done: Delivered) {
-        done(Err(Unavailable::Unreachable("this node has no way to hand commands to others".into())));
+    async fn forward(&self, to: LeaderId, parcel: Bytes, done: Delivered) {
+        self.group.forwarder.forward(to, parcel, done).await;
     }
 
     fn parcels(&self) -> Option<mpsc::Receiver<Parcel>> {
-        None
+        self.group.parcels.lock().take()
     }
 
     fn staleness(&self) -> Duration {
-        Duration::ZERO
+        match *self.group.leadership.borrow() {
+            Leadership::Leads(_) => Duration::ZERO,
+            Leadership::CutOff(_) | Leadership::Follows(_) | Leadership::Unknown => self.group.heard.age(),
+        }
     }
 
     fn name_of(&self, node: u64) -> String {
@@ -53,27 +59,32 @@ impl<M: Machine> Log for Node<M> {
     }
 
     async fn read_barrier(&self) -> Result<(), Unavailable> {
-        let proof = self.group.raft.get_read_linearizer(ReadPolicy::ReadIndex).await.map_err(|error| match error {
-            RaftError::APIError(LinearizableReadError::ForwardToLeader(_)) => not_leader(&self.leadership()),
-            RaftError::APIError(LinearizableReadError::QuorumNotEnough(error)) => {
-                Unavailable::Unknown(error.to_string())
-            }
-            RaftError::Fatal(error) => {
-                Unavailable::Stopped(self.group.files.fatal.reason().unwrap_or_else(|| error.to_string()))
-            }
-        })?;
-        let index = proof.read_log_id().log_id().index;
-        if self.group.progress.next() > index {
-            return Ok(());
+        let Group { leadership, reader, progress, files, .. } = &self.group;
+        if !matches!(*leadership.borrow(), Leadership::Leads(_)) {
+            return self.ask_to_read().await;
         }
-        tokio::select! {
-            () = self.group.progress.wait_applied(index) => Ok(()),
-            reason = self.group.files.fatal.wait() => Err(Unavailable::Stopped(reason)),
+        // Without a task of its own: a leader that is ready needs no other node to apply what is committed.
+        match reader.prover.prove().await {
+            Proof::Index(index) if progress.next() > index => Ok(()),
+            Proof::Index(index) => tokio::select! {
+                () = progress.wait_applied(index) => Ok(()),
+                reason = files.fatal.wait() => Err(Unavailable::Stopped(reason)),
+            },
+            Proof::NotLeader(_) => self.ask_to_read().await,
+            Proof::Unproven(words) => Err(reader.unproven(&words)),
         }
     }
 
     fn leadership(&self) -> watch::Receiver<Leadership> {
         self.group.leadership.clone()
+    }
+}
+
+impl<M: Machine> Node<M> {
+    /// The read barrier where another node leads or nobody does.
+    async fn ask_to_read(&self) -> Result<(), Unavailable> {
+        let mut passed = AbortOnDrop(self.handle.spawn(self.group.reader.clone().barrier()));
+        (&mut passed.0).await.unwrap_or_else(|_| Err(Unavailable::Stopped("the node is stopping".into())))
     }
 }
 
@@ -92,9 +103,5 @@ fn answered(answer: Option<WriteResult>, leadership: &watch::Receiver<Leadership
 }
 
 fn not_leader(leadership: &watch::Receiver<Leadership>) -> Unavailable {
-    let leader = match *leadership.borrow() {
-        Leadership::Follows(leader) => Some(leader),
-        Leadership::Unknown | Leadership::Leads(_) | Leadership::CutOff(_) => None,
-    };
-    Unavailable::NotLeader { leader }
+    Unavailable::NotLeader { leader: followed(leadership) }
 }

@@ -9,7 +9,9 @@ use std::fmt;
 
 use bytes::Bytes;
 use leasehold_core::{Applied, LeaderId};
+use openraft::async_runtime::watch::WatchReceiver;
 use openraft::raft::responder::Responder;
+use openraft::storage::RaftStateMachine;
 use openraft::vote::RaftLeaderId;
 use openraft::{EntryPayload, OptionalSend, RaftTypeConfig};
 
@@ -93,6 +95,13 @@ impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.address)
     }
+}
+
+/// Returns where a node is reached, as the membership has it.
+pub(crate) fn address_of<SM: RaftStateMachine<Types>>(raft: &openraft::Raft<Types, SM>, node: u64) -> Option<String> {
+    let server = raft.server_metrics();
+    let server = server.borrow_watched();
+    server.membership_config.membership().get_node(&node).map(|member| member.address.clone())
 }
 
 /// A node that asks for votes in a term, or leads in it.

@@ -4,7 +4,6 @@
 //! pipelined on their own connection; heartbeats, votes and transfers have another, snapshots a third. A request
 //! is given up after openraft's time for it, appends and snapshots after longer, since a slow disk is no dead peer.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::future::{Future, ready};
 use std::io::{self, Read};
@@ -23,10 +22,10 @@ use openraft::raft::{
 };
 use parking_lot::Mutex;
 
-use super::Local;
 use super::frame::Frame;
 use super::hello::Purpose;
 use super::link::{Link, LinkError};
+use super::links::Links;
 use super::message::{self, SnapshotBegin};
 use crate::snapshot::SnapshotFile;
 use crate::types::{LogId, Member, Types};
@@ -41,30 +40,15 @@ const APPEND_PATIENCE: Duration = Duration::from_secs(2);
 
 type Failure = RPCError<Types>;
 
-/// One link per peer and purpose.
-type Links = BTreeMap<(u64, Purpose), Arc<Link>>;
-
 /// Makes clients that share links. Clones share them too.
 #[derive(Clone, Debug)]
 pub(crate) struct Peers {
-    local: Local,
-    links: Arc<Mutex<Links>>,
+    links: Arc<Links>,
 }
 
 impl Peers {
-    pub(crate) fn new(local: Local) -> Peers {
-        Peers { local, links: Arc::default() }
-    }
-
-    /// A link is replaced when the address of its peer has changed.
-    fn link(&self, target: u64, address: &str, purpose: Purpose) -> Arc<Link> {
-        let mut links = self.links.lock();
-        let link = links.get(&(target, purpose)).filter(|link| link.address == address).cloned();
-        link.unwrap_or_else(|| {
-            let link = Arc::new(Link::start(self.local.clone(), target, address.to_owned(), purpose));
-            links.insert((target, purpose), link.clone());
-            link
-        })
+    pub(crate) fn new(links: Arc<Links>) -> Peers {
+        Peers { links }
     }
 
     /// Asks something of a peer that is none of openraft's; gives the body of its answer.
@@ -75,7 +59,7 @@ impl Peers {
         kind: u8,
         body: Vec<u8>,
     ) -> Result<Vec<u8>, String> {
-        let answer = self.link(target, address, Purpose::Control).call(kind, body);
+        let answer = self.links.link(target, address, Purpose::Control).call(kind, body);
         let frame = answer.await.map_err(|error| match error {
             LinkError::Unreachable(text) | LinkError::Broken(text) => text,
         })?;
@@ -100,9 +84,9 @@ impl RaftNetworkFactory<Types> for Peers {
     type Network = Peer;
 
     async fn new_client(&mut self, target: u64, member: &Member) -> Peer {
-        let link = |purpose| self.link(target, &member.address, purpose);
+        let link = |purpose| self.links.link(target, &member.address, purpose);
         Peer {
-            id: self.local.identity.node,
+            id: self.links.own_id(),
             target,
             appends: link(Purpose::Appends),
             control: link(Purpose::Control),
@@ -263,7 +247,14 @@ impl RaftNetworkV2<Types> for Peer {
 fn read_answer<T>(target: u64, kind: u8, frame: &Frame, read: ReadAnswer<T>) -> Result<T, Failure> {
     let says = |text: String| broken(format!("to node {target}: {text}"));
     if frame.kind == message::FAILED {
-        return Err(says(format!("it answers: {}", String::from_utf8_lossy(&frame.body))));
+        let words = format!("it answers: {}", String::from_utf8_lossy(&frame.body));
+        // It will not take the same entries a moment later either: openraft pauses only before one it cannot reach.
+        let refused = kind == message::APPEND;
+        return Err(if refused {
+            Unreachable::from_string(format!("node {target}: {words}")).into()
+        } else {
+            says(words)
+        });
     }
     if frame.kind != kind | message::ANSWER {
         return Err(says(format!("it answers a request of kind {kind} with kind {}", frame.kind)));

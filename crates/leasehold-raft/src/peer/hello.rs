@@ -28,6 +28,8 @@ pub(crate) enum Purpose {
     Snapshots,
     /// Nothing but to have met.
     Meeting,
+    /// Commands for the leader and requests for its proof, several in flight.
+    Forwards,
     /// The answer: go on.
     Welcome,
     /// The answer: no, and why.
@@ -41,14 +43,16 @@ impl Purpose {
             Purpose::Control => 2,
             Purpose::Snapshots => 3,
             Purpose::Meeting => 4,
+            Purpose::Forwards => 5,
             Purpose::Welcome => 16,
             Purpose::Refused => 17,
         }
     }
 
     fn from_byte(byte: u8) -> Option<Purpose> {
-        use Purpose::{Appends, Control, Meeting, Refused, Snapshots, Welcome};
-        [Appends, Control, Snapshots, Meeting, Welcome, Refused].into_iter().find(|purpose| purpose.byte() == byte)
+        use Purpose::{Appends, Control, Forwards, Meeting, Refused, Snapshots, Welcome};
+        let all = [Appends, Control, Snapshots, Meeting, Forwards, Welcome, Refused];
+        all.into_iter().find(|purpose| purpose.byte() == byte)
     }
 }
 

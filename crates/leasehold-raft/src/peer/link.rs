@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{interval, timeout};
 
-use super::Local;
 use super::frame::{self, Frame, SMALL_BODY_MAX};
 use super::hello::{Hello, HelloError, Purpose};
 use super::secure::is_end;
 use super::stream::{ReadHalf, Stream, WriteHalf};
+use super::{Local, PARCELS_IN_FLIGHT};
 
 /// Requests waiting to be written.
 const QUEUE: usize = 64;
@@ -27,6 +27,8 @@ pub(crate) const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
+/// How often it is judged whether the peer is silent.
+const LOOK: Duration = Duration::from_millis(500);
 /// Requests that are ready together are written together, up to this.
 const WRITE_TOGETHER: usize = 256 * 1024;
 
@@ -44,6 +46,7 @@ pub(crate) enum LinkError {
 struct Call {
     kind: u8,
     body: Vec<u8>,
+    patience: Duration,
     answer: oneshot::Sender<Result<Frame, LinkError>>,
 }
 
@@ -51,7 +54,10 @@ struct Call {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) address: String,
+    /// How long an answer may take, unless the request says otherwise.
+    patience: Duration,
     calls: mpsc::Sender<Call>,
+    parcels: Arc<Semaphore>,
 }
 
 impl Link {
@@ -60,7 +66,13 @@ impl Link {
         let (calls, queue) = mpsc::channel(QUEUE);
         let keeper = Keeper { local, target, address: address.clone(), purpose, queue, said: None };
         tokio::spawn(keeper.run());
-        Link { address, calls }
+        let parcels = Arc::new(Semaphore::new(PARCELS_IN_FLIGHT));
+        Link { address, patience: silence(purpose), calls, parcels }
+    }
+
+    /// The places of parcels on their way.
+    pub(crate) fn parcels(&self) -> Arc<Semaphore> {
+        self.parcels.clone()
     }
 
     /// Queues a request at once, in order; the future is its answer.
@@ -69,8 +81,19 @@ impl Link {
         kind: u8,
         body: Vec<u8>,
     ) -> impl Future<Output = Result<Frame, LinkError>> + Send + use<> {
+        self.call_within(self.patience, kind, body)
+    }
+
+    /// As [`Link::call`]. If the peer says nothing at all for so long while it owes the answer, the connection is
+    /// given up.
+    pub(crate) fn call_within(
+        &self,
+        patience: Duration,
+        kind: u8,
+        body: Vec<u8>,
+    ) -> impl Future<Output = Result<Frame, LinkError>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
-        let refused = self.calls.try_send(Call { kind, body, answer }).err();
+        let refused = self.calls.try_send(Call { kind, body, patience, answer }).err();
         async move {
             if let Some(error) = refused {
                 return Err(LinkError::Unreachable(match error {
@@ -83,8 +106,15 @@ impl Link {
     }
 }
 
-/// Requests that were written and not answered yet.
-type Pending = Arc<Mutex<BTreeMap<u64, oneshot::Sender<Result<Frame, LinkError>>>>>;
+/// A request that was written and not answered yet.
+#[derive(Debug)]
+struct Owed {
+    answer: oneshot::Sender<Result<Frame, LinkError>>,
+    since: Instant,
+    patience: Duration,
+}
+
+type Pending = Arc<Mutex<BTreeMap<u64, Owed>>>;
 
 struct Keeper {
     local: Local,
@@ -146,17 +176,14 @@ impl Keeper {
         let pending = Pending::default();
         let heard = Arc::new(Mutex::new(None));
         let mut reader = tokio::spawn(read_answers(read, pending.clone(), heard.clone()));
-        let patience = silence(self.purpose);
-        let mut look = interval(patience / 4);
+        let mut look = interval(LOOK);
         let mut number = 0;
         let mut next = Some(first);
-        let mut owes_since: Option<Instant> = None;
         let ended = loop {
-            if let Some(call) = next.take() {
-                owes_since.get_or_insert_with(Instant::now);
-                if let Err(reason) = self.write(&mut write, call, &mut number, &pending).await {
-                    break reason;
-                }
+            if let Some(call) = next.take()
+                && let Err(reason) = self.write(&mut write, call, &mut number, &pending).await
+            {
+                break reason;
             }
             tokio::select! {
                 ended = &mut reader => break ended.unwrap_or_else(|error| error.to_string()),
@@ -165,17 +192,15 @@ impl Keeper {
                     None => break "the node is stopping".into(),
                 },
                 _ = look.tick() => {
-                    if pending.lock().is_empty() {
-                        owes_since = None;
-                    } else if silent(owes_since, *heard.lock(), patience) {
+                    if silent(&pending, *heard.lock()) {
                         break "it is silent".into();
                     }
                 }
             }
         };
         reader.abort();
-        for (_, answer) in std::mem::take(&mut *pending.lock()) {
-            let _ = answer.send(Err(LinkError::Broken(ended.clone())));
+        for (_, owed) in std::mem::take(&mut *pending.lock()) {
+            let _ = owed.answer.send(Err(LinkError::Broken(ended.clone())));
         }
         let useful = heard.lock().is_some();
         (ended, useful)
@@ -195,7 +220,8 @@ impl Keeper {
             if !call.answer.is_closed() {
                 *number += 1;
                 frame::put(&mut bytes, call.kind, *number, &call.body);
-                pending.lock().insert(*number, call.answer);
+                let owed = Owed { answer: call.answer, since: Instant::now(), patience: call.patience };
+                pending.lock().insert(*number, owed);
             }
             next = if bytes.len() < WRITE_TOGETHER { self.queue.try_recv().ok() } else { None };
         }
@@ -219,7 +245,7 @@ pub(crate) async fn introduce(local: &Local, target: u64, address: &str, purpose
     match answer.purpose {
         Purpose::Welcome => {}
         Purpose::Refused => return Err(format!("it refused: {}", answer.words)),
-        Purpose::Appends | Purpose::Control | Purpose::Snapshots | Purpose::Meeting => {
+        Purpose::Appends | Purpose::Control | Purpose::Snapshots | Purpose::Meeting | Purpose::Forwards => {
             return Err("it did not answer".into());
         }
     }
@@ -244,8 +270,9 @@ async fn read_answers(mut from: ReadHalf, pending: Pending, heard: Arc<Mutex<Opt
             Ok(frame) => {
                 *heard.lock() = Some(Instant::now());
                 // One that nobody waits for any more is dropped.
-                if let Some(answer) = pending.lock().remove(&frame.number) {
-                    let _ = answer.send(Ok(frame));
+                let owed = pending.lock().remove(&frame.number);
+                if let Some(owed) = owed {
+                    let _ = owed.answer.send(Ok(frame));
                 }
             }
             Err(error) => return error.to_string(),
@@ -258,13 +285,16 @@ async fn read_answers(mut from: ReadHalf, pending: Pending, heard: Arc<Mutex<Opt
 fn silence(purpose: Purpose) -> Duration {
     Duration::from_secs(match purpose {
         Purpose::Control | Purpose::Meeting | Purpose::Welcome | Purpose::Refused => 2,
-        Purpose::Appends => 15,
+        // As long as a commit may take.
+        Purpose::Appends | Purpose::Forwards => 15,
         Purpose::Snapshots => 60,
     })
 }
 
-fn silent(owes_since: Option<Instant>, heard: Option<Instant>, patience: Duration) -> bool {
-    owes_since.max(heard).is_some_and(|since| since.elapsed() > patience)
+/// Says whether an answer is overdue and nothing else was heard meanwhile either.
+fn silent(pending: &Pending, heard: Option<Instant>) -> bool {
+    let overdue = |owed: &Owed| heard.map_or(owed.since, |heard| heard.max(owed.since)).elapsed() > owed.patience;
+    pending.lock().values().any(overdue)
 }
 
 /// The pause before the next attempt.

@@ -36,7 +36,7 @@ pub(crate) struct SnapshotBegin {
     pub(crate) length: u64,
 }
 
-type Decoded<T> = Result<T, RecordError>;
+pub(super) type Decoded<T> = Result<T, RecordError>;
 
 pub(crate) fn put_append(request: AppendEntriesRequest<Types>) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
@@ -228,7 +228,7 @@ pub(crate) fn report_answer(body: &[u8]) -> Decoded<Option<Report>> {
 }
 
 /// Reads a message that must fill its body.
-fn whole<T>(what: &'static str, body: &[u8], read: impl FnOnce(&mut &[u8]) -> Decoded<T>) -> Decoded<T> {
+pub(super) fn whole<T>(what: &'static str, body: &[u8], read: impl FnOnce(&mut &[u8]) -> Decoded<T>) -> Decoded<T> {
     let mut from = body;
     let value = read(&mut from)?;
     if from.is_empty() {
@@ -257,7 +257,7 @@ fn position(from: &mut &[u8]) -> Decoded<Option<LogId>> {
     there.then(|| Ok(convert::log_id(&LogPosition::read(from)?))).transpose()
 }
 
-fn flag(from: &mut &[u8], what: &'static str) -> Decoded<bool> {
+pub(super) fn flag(from: &mut &[u8], what: &'static str) -> Decoded<bool> {
     match bytes::<1>(from)?[0] {
         0 => Ok(false),
         1 => Ok(true),
@@ -265,13 +265,13 @@ fn flag(from: &mut &[u8], what: &'static str) -> Decoded<bool> {
     }
 }
 
-fn bytes<const N: usize>(from: &mut &[u8]) -> Decoded<[u8; N]> {
+pub(super) fn bytes<const N: usize>(from: &mut &[u8]) -> Decoded<[u8; N]> {
     let mut bytes = [0; N];
     from.read_exact(&mut bytes).map_err(|_| RecordError::Truncated { what: "message" })?;
     Ok(bytes)
 }
 
-fn unknown(what: &'static str, field: &'static str, found: u8) -> RecordError {
+pub(super) fn unknown(what: &'static str, field: &'static str, found: u8) -> RecordError {
     RecordError::Field { what, field, found: found.into() }
 }
 

@@ -1,11 +1,11 @@
-//! Nodes that reach each other: framed TCP, three connections per peer, so that a heartbeat never waits behind data.
+//! Nodes that reach each other: framed TCP, four connections per peer, so that a heartbeat never waits behind data.
 //!
-//! `frame.rs` is the envelope, `hello.rs` the handshake, `message.rs` what is said; docs/formats/peer.md has every byte.
-//! `link.rs` keeps one connection to a peer, `client.rs` is openraft's way out over links, `serve.rs` the way in,
-//! `receive.rs` takes a streamed snapshot. `seen.rs` remembers which data directory stood behind each node id, `meet.rs`
-//! sees to it that all have met, `agree.rs` compares the nodes' states, `formation.rs` says who belongs to a new cluster.
-//! Connections (`stream.rs`) use TLS if there are certificates (`secure.rs`); plain ones stay on loopback, unless the
-//! operator asks for more.
+//! `frame.rs` is the envelope, `hello.rs` the handshake, `message.rs` and `parcel.rs` what is said; docs/formats/peer.md has
+//! every byte. `link.rs` keeps one connection to a peer, `links.rs` all of them, `client.rs` is openraft's way out over links,
+//! `serve.rs` the way in; `take.rs` takes commands from followers, `receive.rs` a streamed snapshot. `seen.rs` remembers
+//! which data directory stood behind each node id, `meet.rs` sees to it that all have met, `agree.rs` compares the nodes'
+//! states, `formation.rs` says who belongs to a new cluster. Connections (`stream.rs`) use TLS if there are certificates
+//! (`secure.rs`); plain ones stay on loopback, unless the operator asks for more.
 
 mod agree;
 mod client;
@@ -13,13 +13,16 @@ mod formation;
 mod frame;
 mod hello;
 mod link;
+mod links;
 mod meet;
 mod message;
+mod parcel;
 mod receive;
 mod secure;
 mod seen;
 mod serve;
 mod stream;
+mod take;
 
 pub use formation::{Formation, PeerOptions};
 pub use secure::{NODE_NAME, PeerTls};
@@ -27,10 +30,18 @@ pub use secure::{NODE_NAME, PeerTls};
 pub(crate) use agree::Comparison;
 pub(crate) use client::Peers;
 pub(crate) use formation::is_loopback;
+pub(crate) use hello::Purpose;
+pub(crate) use link::{Link, LinkError};
+pub(crate) use links::Links;
 pub(crate) use meet::meet_all;
+pub(crate) use message::{ANSWER, FAILED};
+pub(crate) use parcel::{BARRIER, PARCEL, Proof, delivery, proof, put_parcel};
 pub(crate) use secure::Secure;
 pub(crate) use seen::Seen;
-pub(crate) use serve::{Door, VoteGuard};
+pub(crate) use serve::{Door, Inside, VoteGuard};
+
+/// Parcels on their way to one peer.
+pub(crate) const PARCELS_IN_FLIGHT: usize = 8;
 
 use std::sync::Arc;
 

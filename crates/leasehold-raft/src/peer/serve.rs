@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::FuturesOrdered;
 use futures_util::{FutureExt, StreamExt};
-use leasehold_service::log::Machine;
+use leasehold_service::log::{Leadership, Machine, Parcel};
 use openraft::Raft;
 use openraft::async_runtime::watch::WatchReceiver;
-use openraft::raft::VoteResponse;
+use openraft::raft::{AppendEntriesResponse, VoteResponse};
 use parking_lot::Mutex;
 use tokio::io::{AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::time::timeout;
 
 use super::Local;
@@ -30,14 +30,18 @@ use super::hello::{Hello, HelloError, Purpose};
 use super::message;
 use super::receive::Receiving;
 use super::stream::{ReadHalf, Stream, WriteHalf};
+use crate::barrier::Prover;
+use crate::heard::Heard;
 use crate::machine::Applier;
+use crate::room::Room;
 use crate::snapshot::Snapshots;
+use crate::task::AbortOnDrop;
 use crate::types::Types;
 
-/// Connections at once, strangers included; three from each peer are enough.
+/// Connections at once, strangers included; four from each peer are enough.
 const CONNECTIONS: usize = 128;
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
-const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 /// Requests of one control connection in work at once.
 const IN_WORK: usize = 64;
 /// Appends of one connection in work at once; they can be large.
@@ -62,11 +66,22 @@ impl VoteGuard {
     }
 }
 
+/// What connections feed.
+pub(crate) struct Inside<M: Machine> {
+    pub(crate) raft: Raft<Types, Applier<M>>,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) leadership: watch::Receiver<Leadership>,
+    pub(crate) prover: Prover<M>,
+    /// Where parcels go.
+    pub(crate) parcels: mpsc::Sender<Parcel>,
+    pub(crate) heard: Arc<Heard>,
+    pub(crate) room: Arc<Room>,
+}
+
 /// What a connection needs to be served.
 pub(crate) struct Door<M: Machine> {
     local: Local,
-    raft: Raft<Types, Applier<M>>,
-    snapshots: Arc<Snapshots>,
+    pub(super) inside: Arc<Inside<M>>,
     guard: VoteGuard,
     comparison: Arc<Comparison>,
     /// What was logged already.
@@ -76,15 +91,9 @@ pub(crate) struct Door<M: Machine> {
 }
 
 impl<M: Machine> Door<M> {
-    pub(crate) fn new(
-        local: Local,
-        raft: Raft<Types, Applier<M>>,
-        snapshots: Arc<Snapshots>,
-        guard: VoteGuard,
-        comparison: Arc<Comparison>,
-    ) -> Door<M> {
-        let (refusals, connections) = (Mutex::default(), Mutex::default());
-        Door { local, raft, snapshots, guard, comparison, refusals, connections }
+    pub(crate) fn new(local: Local, inside: Inside<M>, guard: VoteGuard, comparison: Arc<Comparison>) -> Door<M> {
+        let (inside, refusals, connections) = (Arc::new(inside), Mutex::default(), Mutex::default());
+        Door { local, inside, guard, comparison, refusals, connections }
     }
 
     /// Takes connections until its task is dropped.
@@ -152,6 +161,7 @@ impl<M: Machine> Door<M> {
                 Purpose::Appends => self.serve_appends(read, write).await,
                 Purpose::Control => self.serve_control(read, write, hello.from).await,
                 Purpose::Snapshots => self.serve_snapshots(read, write).await,
+                Purpose::Forwards => self.serve_forwards(read, write).await,
                 Purpose::Meeting | Purpose::Welcome | Purpose::Refused => FrameError::Closed,
             }
         };
@@ -225,12 +235,11 @@ impl<M: Machine> Door<M> {
     }
 
     async fn append(&self, frame: Frame) -> Vec<u8> {
-        let answer = match message::append(&frame.body) {
-            Ok(_) if frame.kind != message::APPEND => Err(unexpected(frame.kind)),
-            Ok(request) => self.raft.append_entries(request).await.map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
+        let answer = match frame.kind {
+            message::APPEND => self.inside.append(&frame.body).await,
+            kind => Err(unexpected(kind)),
         };
-        reply(&frame, answer.map(|answer| message::put_append_answer(&answer)))
+        reply(frame.kind, frame.number, answer)
     }
 
     /// Every request is a task of its own; a vote that waits for the disk holds up no heartbeat.
@@ -260,14 +269,14 @@ impl<M: Machine> Door<M> {
             };
             let Ok(place) = places.clone().acquire_owned().await else { break FrameError::Closed };
             while tasks.try_join_next().is_some() {}
-            let (raft, guard, answers) = (self.raft.clone(), self.guard, answers.clone());
+            let (inside, guard, answers) = (self.inside.clone(), self.guard, answers.clone());
             let comparison = self.comparison.clone();
             tasks.spawn(async move {
                 let answer = match frame.kind {
                     message::CHECKPOINT => comparison.answer(from, &frame.body),
-                    _ => control(&raft, guard, &frame).await,
+                    _ => control(&inside, guard, &frame).await,
                 };
-                let _ = answers.send(reply(&frame, answer)).await;
+                let _ = answers.send(reply(frame.kind, frame.number, answer)).await;
                 drop(place);
             });
         };
@@ -290,14 +299,14 @@ impl<M: Machine> Door<M> {
             if let Err(reason) = &answer {
                 self.say(format!("a snapshot of another node was not taken: {reason}"));
             }
-            if let Err(error) = put(&mut write, &reply(&frame, answer)).await {
+            if let Err(error) = put(&mut write, &reply(frame.kind, frame.number, answer)).await {
                 return error;
             }
         }
     }
 
     async fn take_snapshot(&self, receiving: &mut Option<Receiving>, frame: &Frame) -> Result<Vec<u8>, String> {
-        let (held, snapshots) = (receiving.take(), self.snapshots.clone());
+        let (held, snapshots) = (receiving.take(), self.inside.snapshots.clone());
         let none = || "no snapshot was begun on this connection".to_string();
         match frame.kind {
             message::SNAPSHOT_BEGIN => {
@@ -318,7 +327,7 @@ impl<M: Machine> Door<M> {
                 let received = blocking(move || held.finish(&sum, &snapshots)).await?;
                 let snapshot =
                     openraft::alias::SnapshotOf::<Types, _> { meta: received.meta.clone(), snapshot: received.file() };
-                let installed = self.raft.install_full_snapshot(received.vote, snapshot).await;
+                let installed = self.inside.raft.install_full_snapshot(received.vote, snapshot).await;
                 Ok(message::put_installed(&installed.map_err(|error| error.to_string())?.vote))
             }
             kind => Err(unexpected(kind)),
@@ -333,19 +342,28 @@ impl<M: Machine> Door<M> {
     }
 }
 
-/// Serves heartbeats, votes and transfers.
-async fn control<M: Machine>(
-    raft: &Raft<Types, Applier<M>>,
-    guard: VoteGuard,
-    frame: &Frame,
-) -> Result<Vec<u8>, String> {
-    let words = |error: leasehold_log::RecordError| error.to_string();
-    match frame.kind {
-        message::APPEND => {
-            let request = message::append(&frame.body).map_err(words)?;
-            let answer = raft.append_entries(request).await.map_err(|error| error.to_string())?;
-            Ok(message::put_append_answer(&answer))
+impl<M: Machine> Inside<M> {
+    /// Takes entries or a heartbeat; entries only while the disk has room for them.
+    async fn append(&self, body: &[u8]) -> Result<Vec<u8>, String> {
+        let request = message::append(body).map_err(|error| error.to_string())?;
+        if !request.entries.is_empty() {
+            self.room.check()?;
         }
+        let (came, committed) = (Instant::now(), request.leader_commit.map(|last| last.index));
+        let answer = self.raft.append_entries(request).await.map_err(|error| error.to_string())?;
+        if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
+            self.heard.note(came, committed);
+        }
+        Ok(message::put_append_answer(&answer))
+    }
+}
+
+/// Serves heartbeats, votes and transfers.
+async fn control<M: Machine>(inside: &Inside<M>, guard: VoteGuard, frame: &Frame) -> Result<Vec<u8>, String> {
+    let words = |error: leasehold_log::RecordError| error.to_string();
+    let raft = &inside.raft;
+    match frame.kind {
+        message::APPEND => inside.append(&frame.body).await,
         message::VOTE | message::PRE_VOTE => {
             let request = message::vote_request(&frame.body).map_err(words)?;
             let answer = if guard.refuses() && !request.leadership_transfer {
@@ -367,28 +385,28 @@ async fn control<M: Machine>(
     }
 }
 
-fn unexpected(kind: u8) -> String {
+pub(super) fn unexpected(kind: u8) -> String {
     format!("a request of kind {kind} does not belong on this connection")
 }
 
-fn reply(request: &Frame, answer: Result<Vec<u8>, String>) -> Vec<u8> {
+pub(super) fn reply(kind: u8, number: u64, answer: Result<Vec<u8>, String>) -> Vec<u8> {
     match answer {
         Ok(body) => {
             let mut out = Vec::new();
-            frame::put(&mut out, request.kind | message::ANSWER, request.number, &body);
+            frame::put(&mut out, kind | message::ANSWER, number, &body);
             out
         }
-        Err(words) => failed(request.number, &words),
+        Err(words) => failed(number, &words),
     }
 }
 
-fn failed(number: u64, words: &str) -> Vec<u8> {
+pub(super) fn failed(number: u64, words: &str) -> Vec<u8> {
     let mut out = Vec::new();
     frame::put(&mut out, message::FAILED, number, words.as_bytes());
     out
 }
 
-async fn put(write: &mut WriteHalf, bytes: &[u8]) -> Result<(), FrameError> {
+pub(super) async fn put(write: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Result<(), FrameError> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     Ok(timeout(WRITE_PATIENCE, self::write(write, bytes)).await.map_err(late)??)
 }
@@ -401,13 +419,4 @@ async fn write(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<(
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, String> {
     let done = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
     done.map_err(|error| error.to_string())
-}
-
-/// A task that ends with the connection it belongs to.
-struct AbortOnDrop(tokio::task::JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }

@@ -24,6 +24,10 @@ impl Ledger {
         self.0.lock().unwrap().iter().map(|(_, payload)| payload.clone()).collect()
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
     pub(crate) fn entries(&self) -> Vec<(u64, Vec<u8>)> {
         self.0.lock().unwrap().clone()
     }
@@ -110,6 +114,20 @@ impl Running {
         let (done, answer) = answer();
         self.node.propose(leader, payload.into(), done).await;
         answer.await.expect("every proposal is answered")
+    }
+}
+
+impl Running {
+    /// Hands a parcel to whoever leads as `to`; returns when it is on its way. The answer is what became of it.
+    pub(crate) async fn forward(
+        &self,
+        to: LeaderId,
+        parcel: impl Into<Bytes>,
+    ) -> tokio::sync::oneshot::Receiver<Result<(), Unavailable>> {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let done = Box::new(move |outcome| drop(tell.send(outcome)));
+        self.node.forward(to, parcel.into(), done).await;
+        told
     }
 }
 
