@@ -9,6 +9,7 @@ use leasehold_api::SpanText;
 use leasehold_core::{Limits, Span};
 use serde::Deserialize;
 
+use crate::peers::{PeerError, PeerSection, PeerWords, Peers};
 use crate::read_file;
 
 /// Where the server listens unless told otherwise.
@@ -27,6 +28,10 @@ pub struct Flags {
     pub config: Option<PathBuf>,
     /// Permits what is otherwise refused.
     pub insecure: bool,
+    /// What the command line says about other nodes.
+    pub peers: PeerWords,
+    /// What the environment says about them.
+    pub environment: PeerWords,
 }
 
 /// Why the settings cannot be used.
@@ -73,6 +78,9 @@ pub enum ConfigError {
     /// The timeouts contradict each other.
     #[error("[raft] must have 0 < heartbeat < election_min < election_max")]
     Timeouts,
+    /// What is said about other nodes makes no sense.
+    #[error("{0}")]
+    Peers(#[from] PeerError),
 }
 
 /// The settings in force.
@@ -94,6 +102,10 @@ pub struct Config {
     pub raft: RaftSection,
     /// What is logged, and how.
     pub log: LogSection,
+    /// How this node meets others; none for one that stays alone.
+    pub peers: Option<Peers>,
+    /// Permits what is otherwise refused.
+    pub insecure: bool,
 }
 
 fn meant(suggestion: Option<&str>) -> String {
@@ -106,13 +118,22 @@ fn meant(suggestion: Option<&str>) -> String {
 pub(crate) struct File {
     listen: Option<String>,
     data: Option<PathBuf>,
-    pub(crate) insecure: bool,
+    name: Option<String>,
+    insecure: bool,
     connections: Option<usize>,
     disk_reserve: Option<u64>,
     access: AccessSection,
     pub(crate) limits: Option<LimitsSection>,
+    peer: PeerSection,
     raft: RaftSection,
     log: LogSection,
+}
+
+impl File {
+    /// What the file says about other nodes.
+    pub(crate) fn peers(&self) -> PeerWords {
+        PeerWords::from_file(self.name.clone(), self.peer.clone())
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -162,7 +183,8 @@ pub struct LogSection {
 
 impl Default for LogSection {
     fn default() -> Self {
-        Self { level: "warn,audit=info".to_owned(), format: LogFormat::Text }
+        // What openraft warns of at every attempt is told once by the links to other nodes.
+        Self { level: "warn,audit=info,openraft=error".to_owned(), format: LogFormat::Text }
     }
 }
 
@@ -231,11 +253,14 @@ impl Config {
             Some(path) => read_file(path)?,
             None => File::default(),
         };
+        let words = flags.peers.or(&flags.environment).or(&file.peers());
         let given = flags.listen.or(file.listen).unwrap_or_else(|| LISTEN.to_owned());
         let listen = parse_address(&given)?;
-        if !listen.ip().is_loopback() && !flags.insecure && !file.insecure {
+        let insecure = flags.insecure || file.insecure;
+        if !listen.ip().is_loopback() && !insecure {
             return Err(ConfigError::Exposed { address: listen });
         }
+        let peers = Peers::read(&words, insecure)?;
         let limits = file.limits.map(|section| section.limits());
         if let Some(contradiction) = limits.as_ref().and_then(Limits::contradiction) {
             return Err(ConfigError::Limits(contradiction));
@@ -253,6 +278,8 @@ impl Config {
             limits,
             raft: file.raft,
             log: file.log,
+            peers,
+            insecure,
         })
     }
 }

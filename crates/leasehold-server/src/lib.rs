@@ -5,17 +5,19 @@
 
 mod config;
 mod file;
+mod greeting;
 mod listener;
+mod peers;
 mod server;
 mod setting;
 mod telemetry;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
 pub use config::{Config, ConfigError, Flags};
 pub use file::read_file;
+pub use peers::{Coming, PeerError, PeerFiles, PeerWords, Peers};
 pub use server::{Running, StartError, start};
 pub use setting::{Setting, Source};
 
@@ -49,10 +51,16 @@ async fn serve(config: Config, started: Instant) -> ExitCode {
         Ok(running) => running,
         Err(error) => return fail(&error, error.exit_code()),
     };
-    greet(&config, &running, started);
+    greeting::greet(&config, &running);
+    let served = async {
+        greeting::led(config.peers.as_ref(), running.leadership()).await;
+        greeting::ready(&config, &running, started);
+        std::future::pending().await
+    };
     let failed = tokio::select! {
         reason = running.failed() => Some(reason),
         () = signals.received() => None,
+        () = served => None,
     };
     match failed {
         Some(reason) => {
@@ -66,18 +74,6 @@ async fn serve(config: Config, started: Instant) -> ExitCode {
             ExitCode::SUCCESS
         }
     }
-}
-
-/// Says what runs where; a closed stdout is no reason to stop.
-fn greet(config: &Config, running: &Running, started: Instant) {
-    let address = running.address();
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "leasehold {}  single node, durable", env!("CARGO_PKG_VERSION"));
-    let _ = writeln!(out, "  data     {:<26}  (fsync on; survives restart)", config.data.display());
-    let _ =
-        writeln!(out, "  listen   {:<26}  (HTTP and gRPC; /openapi.json describes it)", format!("http://{address}"));
-    let _ = writeln!(out, "ready in {} ms - try:  lease run nightly -- sleep 60", started.elapsed().as_millis());
-    let _ = out.flush();
 }
 
 fn fail(error: &dyn std::error::Error, code: u8) -> ExitCode {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use leasehold_core::Limits;
 use leasehold_grpc::GrpcOptions;
 use leasehold_http::HttpOptions;
-use leasehold_raft::{Node, OpenError};
+use leasehold_raft::{Formation, MemberStatus, Node, OpenError, PeerOptions};
+use leasehold_service::log::{Leadership, Log as _};
 use leasehold_service::{Access, MachineClocks, Options, Replica, Service};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -15,6 +16,7 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::listener::Listener;
+use crate::peers::{Coming, Peers};
 
 /// Why the server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +32,9 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// It is understood, and this build cannot do it.
+    #[error("this build cannot {0} yet")]
+    NotYet(&'static str),
 }
 
 impl StartError {
@@ -37,6 +42,7 @@ impl StartError {
     pub fn exit_code(&self) -> u8 {
         match self {
             StartError::Data(_) | StartError::Listen { .. } => 69,
+            StartError::NotYet(_) => 78,
         }
     }
 }
@@ -63,7 +69,7 @@ pub async fn start(config: &Config) -> Result<Running, StartError> {
         .await
         .map_err(|source| StartError::Listen { address: config.listen, source })?;
     let replica = Arc::new(Replica::new());
-    let (node, opened) = Node::open(node_options(config, listener.address), Arc::clone(&replica)).await?;
+    let (node, opened) = Node::open(node_options(config, listener.address)?, Arc::clone(&replica)).await?;
     if let Some(cut) = &opened.cut {
         eprintln!(
             "warning: the last write to the log was interrupted; {} bytes were cut from {} at offset {}. \
@@ -110,10 +116,11 @@ async fn wait_for_limits(service: &Service, limits: &Limits) {
     }
 }
 
-fn node_options(config: &Config, address: SocketAddr) -> leasehold_raft::Options {
+fn node_options(config: &Config, address: SocketAddr) -> Result<leasehold_raft::Options, StartError> {
     let [heartbeat, election_min, election_max] = config.raft.timeouts();
-    leasehold_raft::Options {
+    Ok(leasehold_raft::Options {
         address: address.to_string(),
+        peers: config.peers.as_ref().map(|peers| peer_options(peers, config.insecure)).transpose()?,
         heartbeat,
         election_min,
         election_max,
@@ -121,7 +128,20 @@ fn node_options(config: &Config, address: SocketAddr) -> leasehold_raft::Options
         // Between the mark where new work is refused and the one where nothing is proposed any more.
         disk_floor: config.disk_reserve / 2,
         ..leasehold_raft::Options::new(&config.data)
+    })
+}
+
+fn peer_options(peers: &Peers, insecure: bool) -> Result<PeerOptions, StartError> {
+    if peers.tls.is_some() {
+        return Err(StartError::NotYet("protect connections between nodes with certificates"));
     }
+    let formation = match &peers.coming {
+        Coming::Alone => Formation::Alone,
+        Coming::Members(members) => Formation::Members(members.clone()),
+        Coming::Join(_) => return Err(StartError::NotYet("join a running cluster")),
+    };
+    let Peers { name, listen, advertise, .. } = peers.clone();
+    Ok(PeerOptions { name, listen, advertise, formation, insecure })
 }
 
 impl Running {
@@ -133,6 +153,21 @@ impl Running {
     /// The service behind the listener.
     pub fn service(&self) -> &Service {
         &self.service
+    }
+
+    /// Tells who leads, and every change of it.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.node.leadership()
+    }
+
+    /// The name of a node, as far as it is known here.
+    pub fn name_of(&self, node: u64) -> String {
+        self.node.name_of(node)
+    }
+
+    /// The members of the cluster, as this node knows them.
+    pub fn members(&self) -> Vec<MemberStatus> {
+        self.node.members()
     }
 
     /// Returns, with the reason, when the server cannot go on.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::config::{Config, File, Flags, LimitsSection, RaftSection};
+use crate::peers::{PEER_KEYS, Peers};
 use crate::{ConfigError, read_file};
 
 /// Where the value of a setting came from. The first that has one wins, in this order.
@@ -61,17 +62,43 @@ impl Config {
         let given = [
             ("listen", config.listen.to_string(), flags.listen.is_some().then_some("--listen")),
             ("data", config.data.display().to_string(), flags.data.is_some().then_some("--data")),
-            ("insecure", (flags.insecure || file.insecure).to_string(), flags.insecure.then_some("--insecure")),
+            ("insecure", config.insecure.to_string(), flags.insecure.then_some("--insecure")),
         ];
         let mut settings: Vec<Setting> = given
             .into_iter()
             .map(|(key, value, flag)| Setting { key: key.to_owned(), value, source: source(flag, key) })
             .collect();
+        settings.extend(peer_settings(flags, &file, config.peers.as_ref()));
         settings.extend(file_settings(&config, &file).into_iter().map(|(key, value)| {
             let source = source(None, &key);
             Setting { key, value, source }
         }));
         Ok(settings)
+    }
+}
+
+/// What is said about other nodes, and by whom.
+fn peer_settings(flags: &Flags, file: &File, peers: Option<&Peers>) -> Vec<Setting> {
+    let written = file.peers();
+    let (flag, environment, written) = (flags.peers.all(), flags.environment.all(), written.all());
+    let setting = |(at, (key, name, variable)): (usize, &(&str, &'static str, &'static str))| {
+        let (value, source) = match (flag[at], environment[at], written[at], &flags.config) {
+            (Some(value), _, _, _) => (value.clone(), Source::Flag(name)),
+            (None, Some(value), _, _) => (value.clone(), Source::Environment(variable)),
+            (None, None, Some(value), Some(path)) => (value.clone(), Source::File(path.clone())),
+            (None, None, _, _) => (default_of(key, peers), Source::Default),
+        };
+        Setting { key: (*key).to_owned(), value, source }
+    };
+    PEER_KEYS.iter().enumerate().map(setting).collect()
+}
+
+/// What holds where nobody said anything about other nodes.
+fn default_of(key: &str, peers: Option<&Peers>) -> String {
+    match (key, peers) {
+        ("peer.listen", Some(peers)) => peers.listen.to_string(),
+        ("peer.advertise", Some(peers)) => peers.advertise.clone(),
+        (_, _) => "not set".to_owned(),
     }
 }
 
@@ -108,6 +135,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::PeerWords;
     use crate::file::parse;
 
     fn with_file(text: &str, flags: Flags) -> Vec<Setting> {
@@ -135,16 +163,37 @@ mod tests {
         assert_eq!(found(&with_file("", Flags::default()), "limits.waiters").source, Source::Log);
     }
 
+    #[test]
+    fn what_is_said_about_other_nodes_tells_where_it_came_from_too() {
+        let words = |name: Option<&str>, listen: Option<&str>| PeerWords {
+            name: name.map(str::to_owned),
+            listen: listen.map(str::to_owned),
+            ..PeerWords::default()
+        };
+        let flags = Flags {
+            peers: words(None, Some("127.0.0.1:7")),
+            environment: words(Some("n1"), Some("127.0.0.1:8")),
+            ..Flags::default()
+        };
+        let settings = with_file("name = 'n2'\n[peer]\nmembers = 'n1=127.0.0.1:9'", flags);
+        let of = |key| (found(&settings, key).value.as_str(), found(&settings, key).source.clone());
+        assert_eq!(of("name"), ("n1", Source::Environment("LEASE_NAME")));
+        assert_eq!(of("peer.listen"), ("127.0.0.1:7", Source::Flag("--peer-listen")));
+        assert!(matches!(of("peer.members"), ("n1=127.0.0.1:9", Source::File(_))));
+        assert_eq!(of("peer.advertise"), ("127.0.0.1:9", Source::Default));
+        assert_eq!(of("peer.join"), ("not set", Source::Default));
+    }
+
     /// A key that can be written but is not listed would be a secret.
     #[test]
     fn every_key_of_the_file_is_listed() {
         let settings = Config::settings(&Flags::default()).unwrap();
-        for section in ["", "access", "limits", "raft", "log"] {
+        for section in ["", "access", "limits", "peer", "raft", "log"] {
             let header = if section.is_empty() { String::new() } else { format!("[{section}]\n") };
             let error = parse::<File>(&format!("{header}zzzz = 1"), Path::new("a")).unwrap_err().to_string();
             let keys: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
             assert!(!keys.is_empty(), "{error}");
-            for key in keys.into_iter().filter(|key| !matches!(*key, "access" | "limits" | "raft" | "log")) {
+            for key in keys.into_iter().filter(|key| !matches!(*key, "access" | "limits" | "peer" | "raft" | "log")) {
                 let dotted = if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") };
                 found(&settings, &dotted);
             }

@@ -7,6 +7,7 @@ use leasehold_server::{Config, Flags, Setting, Source};
 use serde::Serialize;
 
 use crate::args::Globals;
+use crate::command::serve::PeerArgs;
 use crate::context;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -62,6 +63,8 @@ pub(crate) struct Dump {
     /// As for `lease serve`
     #[arg(long)]
     insecure: bool,
+    #[command(flatten)]
+    peers: PeerArgs,
 }
 
 /// A setting of the client or the server, as it is shown.
@@ -117,8 +120,8 @@ fn in_file(file: &std::path::Path, complaint: &str) -> String {
 }
 
 fn dump(args: Dump, settings: &Settings) -> Result<(), Failure> {
-    let Dump { config, listen, data, insecure } = args;
-    let flags = Flags { config, listen, data, insecure };
+    let Dump { config, listen, data, insecure, peers } = args;
+    let flags = peers.into_flags(Flags { config, listen, data, insecure, ..Flags::default() });
     let server = Config::settings(&flags).map_err(|error| Failure::config(error.to_string()))?;
     let all = All { client: client(settings), server: server.into_iter().map(Shown::from).collect() };
     if settings.output == Output::Jsonl {
