@@ -5,7 +5,7 @@ use leasehold_api::Id;
 use leasehold_client::Endpoints;
 use leasehold_core::{Holder, Namespace, ResourceName};
 
-use crate::command::{acquire, config, elect, entry, lab, manual, operator, resources, run, serve, top, watch};
+use crate::command::{acquire, config, elect, entry, lab, manual, operator, resources, run, serve, tls, top, watch};
 use crate::output::Output;
 
 /// Lends resources for a limited time: locks, elections, reservations.
@@ -91,6 +91,8 @@ pub(crate) enum LocalCommand {
     Config(config::ConfigCommand),
     #[command(subcommand)]
     Lab(lab::Lab),
+    #[command(subcommand)]
+    Tls(tls::Tls),
     Completions(manual::Completions),
     #[command(name = "man")]
     Manual(manual::Manual),

@@ -4,6 +4,7 @@
 //! commands has its file in `command/`; what people read is made in `render/`, from the answers alone.
 
 mod args;
+mod certificates;
 mod command;
 mod config_file;
 mod context;

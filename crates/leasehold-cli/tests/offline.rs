@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-const COMMANDS: [&[&str]; 25] = [
+const COMMANDS: [&[&str]; 27] = [
     &["serve"],
     &["acquire"],
     &["renew"],
@@ -47,6 +47,8 @@ const COMMANDS: [&[&str]; 25] = [
     &["config", "dump"],
     &["lab"],
     &["lab", "fencing"],
+    &["tls"],
+    &["tls", "init"],
 ];
 
 #[test]

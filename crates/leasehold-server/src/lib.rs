@@ -17,6 +17,7 @@ use std::time::Instant;
 
 pub use config::{Config, ConfigError, Flags};
 pub use file::read_file;
+pub use leasehold_raft::NODE_NAME;
 pub use peers::{Coming, PeerError, PeerFiles, PeerWords, Peers};
 pub use server::{Running, StartError, start};
 pub use setting::{Setting, Source};

@@ -13,6 +13,7 @@ pub(crate) mod reaction;
 pub(crate) mod resources;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod tls;
 pub(crate) mod top;
 pub(crate) mod watch;
 
@@ -46,6 +47,7 @@ pub(crate) fn run_local(command: LocalCommand, globals: &Globals) -> Result<(), 
     match command {
         LocalCommand::Config(command) => config::run(command, globals),
         LocalCommand::Lab(lab) => lab::run(lab, globals),
+        LocalCommand::Tls(command) => tls::run(command, globals),
         LocalCommand::Completions(args) => manual::completions(&args),
         LocalCommand::Manual(args) => manual::manual(&args),
     }
