@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_core::Limits;
 use leasehold_grpc::GrpcOptions;
 use leasehold_http::HttpOptions;
-use leasehold_raft::{Formation, MemberStatus, Node, OpenError, PeerOptions};
+use leasehold_raft::{Formation, MemberStatus, Node, OpenError, PeerOptions, PeerTls};
 use leasehold_service::log::{Leadership, Log as _};
 use leasehold_service::{Access, MachineClocks, Options, Replica, Service};
 use tokio::sync::watch;
@@ -132,16 +132,14 @@ fn node_options(config: &Config, address: SocketAddr) -> Result<leasehold_raft::
 }
 
 fn peer_options(peers: &Peers, insecure: bool) -> Result<PeerOptions, StartError> {
-    if peers.tls.is_some() {
-        return Err(StartError::NotYet("protect connections between nodes with certificates"));
-    }
     let formation = match &peers.coming {
         Coming::Alone => Formation::Alone,
         Coming::Members(members) => Formation::Members(members.clone()),
         Coming::Join(_) => return Err(StartError::NotYet("join a running cluster")),
     };
-    let Peers { name, listen, advertise, .. } = peers.clone();
-    Ok(PeerOptions { name, listen, advertise, formation, insecure })
+    let Peers { name, listen, advertise, tls, .. } = peers.clone();
+    let tls = tls.map(|files| PeerTls { ca: files.ca, cert: files.cert, key: files.key });
+    Ok(PeerOptions { name, listen, advertise, formation, insecure, tls })
 }
 
 impl Running {
