@@ -29,7 +29,7 @@ pub struct Options {
     pub election_min: Duration,
     /// And at most; also the length of the leader's lease.
     pub election_max: Duration,
-    /// A snapshot is written when the log has grown by so many bytes since the last one.
+    /// When the log has grown by so many bytes, nodes compare their states and write snapshots.
     pub snapshot_bytes: u64,
     /// A snapshot must leave so many bytes free on the disk; one that cannot is put off.
     pub disk_floor: u64,

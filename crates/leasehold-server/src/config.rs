@@ -149,7 +149,7 @@ pub struct RaftSection {
     pub(crate) heartbeat: SpanText,
     pub(crate) election_min: SpanText,
     pub(crate) election_max: SpanText,
-    /// A snapshot is written when the log has grown by so many bytes.
+    /// When the log has grown by so many bytes, nodes compare their states and write snapshots.
     pub snapshot_bytes: u64,
 }
 
