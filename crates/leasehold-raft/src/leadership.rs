@@ -42,7 +42,7 @@ pub(crate) async fn watch_leadership<M: Machine>(
             let server = server.borrow_watched();
             let granted = server.vote.committed.then_some(server.vote.leader_id.0);
             let alone = server.membership_config.membership().voter_ids().eq([server.id]);
-            (leadership(granted, server.state, *ready.borrow_and_update()), alone)
+            (leadership(server.id, granted, server.state, *ready.borrow_and_update()), alone)
         };
         let (present, look_again) = match present {
             Leadership::Leads(leader) if !alone => {
@@ -73,9 +73,11 @@ pub(crate) async fn watch_leadership<M: Machine>(
     }
 }
 
-fn leadership(granted: Option<LeaderId>, state: ServerState, ready: Option<LeaderId>) -> Leadership {
+fn leadership(own: u64, granted: Option<LeaderId>, state: ServerState, ready: Option<LeaderId>) -> Leadership {
     match (granted, state) {
         (Some(leader), ServerState::Leader) if ready == Some(leader) => Leadership::Leads(leader),
+        // It led before it was started again, and nobody does as far as it knows.
+        (Some(leader), ServerState::Follower | ServerState::Learner) if leader.node == own => Leadership::Unknown,
         (Some(leader), ServerState::Follower | ServerState::Learner) => Leadership::Follows(leader),
         (Some(_), ServerState::Leader | ServerState::Candidate | ServerState::Shutdown) | (None, _) => {
             Leadership::Unknown
@@ -157,6 +159,12 @@ mod tests {
             let time = |millis| self.1 + Duration::from_millis(millis);
             self.0.judge(LEADER, Some(time(acked)), time(now)).0
         }
+    }
+
+    #[test]
+    fn a_node_that_led_before_it_was_started_again_follows_nobody() {
+        let follows = |own| leadership(own, Some(LEADER), ServerState::Follower, None);
+        assert_eq!((follows(1), follows(2)), (Leadership::Unknown, Leadership::Follows(LEADER)));
     }
 
     #[test]

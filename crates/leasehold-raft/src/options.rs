@@ -87,6 +87,8 @@ impl Options {
             enable_pre_vote: Some(true),
             // For each part and for the installation, which reads the whole state.
             install_snapshot_timeout: 60_000,
+            // A leader that is heard but hears no majority falls silent for so long, or nobody would ever replace it.
+            quorum_loss_probe_interval: Some(2 * self.election_max.as_millis() as u64),
             // Every process start is a new term: a restarted leader must not go on with its old stamps.
             enable_leader_restore: Some(false),
             ..Config::default()

@@ -94,7 +94,7 @@ impl<L: Log, C: Clocks + Clone> Proposer<L, C> {
                 }
                 Err(unavailable @ Unavailable::Unknown(_)) => {
                     debug!(%unavailable, "a parcel has no known outcome yet");
-                    pending.doubt(number, patience);
+                    pending.doubt(number, patience, unavailable.to_string());
                 }
                 Err(stopped @ Unavailable::Stopped(_)) => {
                     pending.refuse(number, &unavailable(true, stopped.to_string()));

@@ -168,7 +168,7 @@ impl<L: Log, C: Clocks + Clone> Proposer<L, C> {
                     Ok(_) => {}
                     Err(unavailable @ (Unavailable::Unknown(_) | Unavailable::NoRoom)) => {
                         debug!(%unavailable, "an entry has no known outcome yet");
-                        pending.doubt(number, patience);
+                        pending.doubt(number, patience, unavailable.to_string());
                     }
                     Err(Unavailable::NotLeader { .. } | Unavailable::Unreachable(_)) => pending.take_back(number),
                     Err(stopped @ Unavailable::Stopped(_)) => {

@@ -30,8 +30,9 @@ struct Sent {
     /// The commands, as an entry or a parcel.
     bytes: Bytes,
     replies: Vec<ReplyTo>,
-    /// When its callers are told that the outcome is not known.
+    /// When its callers are told that the outcome is not known, and why.
     until: Instant,
+    why: Cow<'static, str>,
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +80,8 @@ impl Pending {
 
     /// Notes what is about to be sent, before it can be applied.
     pub(crate) fn send(&self, number: u64, leader: LeaderId, forwarded: bool, bytes: Bytes, replies: Vec<ReplyTo>) {
-        let sent = Sent { leader, forwarded, bytes, replies, until: Instant::now() + ANSWER_WITHIN };
+        let sent =
+            Sent { leader, forwarded, bytes, replies, until: Instant::now() + ANSWER_WITHIN, why: NO_ANSWER.into() };
         self.inside.lock().sent.insert(number, sent);
     }
 
@@ -138,9 +140,10 @@ impl Pending {
     }
 
     /// The way to the leader broke with a parcel on it: it is waited for a little longer.
-    pub(crate) fn doubt(&self, number: u64, patience: Duration) {
+    pub(crate) fn doubt(&self, number: u64, patience: Duration, why: String) {
         if let Some(sent) = self.inside.lock().sent.get_mut(&number) {
             sent.until = sent.until.min(Instant::now() + patience);
+            sent.why = why.into();
         }
     }
 
@@ -151,8 +154,7 @@ impl Pending {
         let late: Vec<_> = inside.sent.extract_if(.., |_, sent| sent.until <= now).collect();
         let next = inside.sent.values().map(|sent| sent.until).min();
         drop(inside);
-        let failure = unavailable(true, NO_ANSWER);
-        late.into_iter().for_each(|(_, sent)| refuse(sent.replies, &failure));
+        late.into_iter().for_each(|(_, sent)| refuse(sent.replies, &unavailable(true, sent.why)));
         next
     }
 
