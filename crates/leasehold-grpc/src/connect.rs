@@ -5,6 +5,7 @@
 //! there. A client that breaks the protocol is told so by the status that ends the stream.
 
 use std::mem;
+use std::sync::Arc;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use leasehold_api::grpc::{
@@ -15,7 +16,7 @@ use leasehold_api::{Invalid, Problem, checked_reason};
 use leasehold_core as core;
 use leasehold_core::{Namespace, Outcome, Release, Revoke};
 use leasehold_service::{Alive, Batch, Connection, Deliveries, Done, Failure};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use tonic::{Status, Streaming};
 
@@ -28,6 +29,8 @@ use crate::wire::{asked, entries, events, writes};
 const OWN_MAX: usize = 1024;
 /// How many leases are attached by one command.
 const ATTACH_MAX: usize = 4096;
+/// How many such commands of a stream are under way at a time.
+const ATTACHING_MAX: usize = 16;
 
 /// An answer of the dialect itself, or the end of the stream.
 type Own = Result<Answer, Status>;
@@ -37,7 +40,8 @@ pub(crate) fn open(app: App, up: Streaming<Up>) -> BoxStream<'static, Result<Dow
     let (connection, deliveries) = app.service.connect(app.caller());
     let (own, taken) = mpsc::channel(OWN_MAX);
     let namespace = Namespace::new(USUAL_NAMESPACE).expect("it is a well-formed name");
-    let reader = Reader { app: app.clone(), connection, own, namespace };
+    let attaching = Arc::new(Semaphore::new(ATTACHING_MAX));
+    let reader = Reader { app: app.clone(), connection, own, namespace, attaching };
     let reading = tokio::spawn(reader.run(up)).abort_handle();
     let writer = Writer { app, deliveries, own: taken, reading, state: Writing::Both };
     stream::unfold(writer, |mut writer| async move { writer.next().await.map(|down| (down, writer)) }).boxed()
@@ -49,6 +53,8 @@ struct Reader {
     own: mpsc::Sender<Own>,
     /// Of commands that name none.
     namespace: Namespace,
+    /// Bounds how many commands that attach are under way.
+    attaching: Arc<Semaphore>,
 }
 
 impl Reader {
@@ -86,7 +92,10 @@ impl Reader {
                 return Ok(());
             }
             Some(command::Command::Hello(hello)) => self.hello(&hello),
-            Some(command::Command::Attach(attach)) => self.attach(*attach).await,
+            Some(command::Command::Attach(attach)) => match self.attach(number, *attach).await {
+                Ok(()) => return Ok(()),
+                Err(refusal) => Err(refusal),
+            },
             Some(command) => match self.command(command) {
                 Ok((namespace, command)) => {
                     let given = self.connection.submit(number, &namespace, command);
@@ -96,10 +105,8 @@ impl Reader {
             },
             None => Err(Invalid::new("command", "the command is missing, or this server does not know it").into()),
         };
-        let (now, revision) = self.app.service.present();
-        let (at, outcome) = answer.unwrap_or_else(|refusal| (At { now, revision, age: None }, problem(&refusal.0)));
         // Nobody may listen any more.
-        let _ = self.own.send(Ok(answered(number, at, outcome))).await;
+        let _ = self.own.send(Ok(answer_of(&self.app, number, answer))).await;
         Ok(())
     }
 
@@ -115,16 +122,30 @@ impl Reader {
         Ok((At { now, revision, age: None }, answer::Outcome::Hello(welcome)))
     }
 
-    async fn attach(&self, attach: Attach) -> Result<(At, answer::Outcome), Refusal> {
+    /// Attaches leases, which is answered later: while nobody leads that may take long, and what follows does not wait
+    /// for it.
+    async fn attach(&self, number: u64, attach: Attach) -> Result<(), Refusal> {
         let namespace = self.namespace(&attach.namespace)?;
         if attach.leases.is_empty() || attach.leases.len() > ATTACH_MAX {
             return Err(Invalid::new("leases", format!("name 1 to {ATTACH_MAX} leases")).into());
         }
         let leases = asked::leases(&attach.leases)?;
-        let looked = self.connection.attach(&namespace, &leases).await?;
-        let results = leases.iter().zip(&looked.value).map(|(lease, alive)| attach_result(lease.number(), alive));
-        let response = AttachResponse { results: results.collect() };
-        Ok((At::from(&looked), answer::Outcome::Attached(response)))
+        let place = Arc::clone(&self.attaching).acquire_owned().await.expect("the semaphore is never closed");
+        let looked = self.connection.attach(&namespace, &leases);
+        let (own, app) = (self.own.clone(), self.app.clone());
+        tokio::spawn(async move {
+            let answer = looked.await.map(|looked| {
+                let results =
+                    leases.iter().zip(&looked.value).map(|(lease, alive)| attach_result(lease.number(), alive));
+                let response = AttachResponse { results: results.collect() };
+                (At::from(&looked), answer::Outcome::Attached(response))
+            });
+            let answer = answer_of(&app, number, answer.map_err(Refusal::from));
+            // Nobody may listen any more.
+            let _ = own.send(Ok(answer)).await;
+            drop(place);
+        });
+        Ok(())
     }
 
     fn namespace(&self, text: &str) -> Result<Namespace, Invalid> {
@@ -244,6 +265,13 @@ impl Writer {
         }
         Ok(down)
     }
+}
+
+/// What the dialect answers by itself.
+fn answer_of(app: &App, number: u64, answer: Result<(At, answer::Outcome), Refusal>) -> Answer {
+    let (now, revision) = app.service.present();
+    let (at, outcome) = answer.unwrap_or_else(|refusal| (At { now, revision, age: None }, problem(&refusal.0)));
+    answered(number, at, outcome)
 }
 
 fn answered(number: u64, at: At, outcome: answer::Outcome) -> Answer {

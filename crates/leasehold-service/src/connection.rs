@@ -2,7 +2,9 @@
 //!
 //! The half that gives commands and the half that takes deliveries belong to different tasks of a dialect. Commands go
 //! straight into the lanes and are answered into one mailbox; only a command that really waits gets a task. Dropping
-//! the giving half lets what is under way finish; dropping the taking half is a broken connection.
+//! the giving half lets what is under way finish; dropping the taking half is a broken connection. As long as something
+//! is to be answered soon, something is delivered now and then, be it nothing: so a client tells a server that
+//! needs long from one that is gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +23,8 @@ use crate::{Answered, Consistency, Failure, Service};
 
 /// How often commands without an answer are looked through.
 const SWEEP: Duration = Duration::from_secs(1);
+/// How long nothing may be delivered while something is to be answered soon.
+const ALIVE_EVERY: Duration = Duration::from_millis(80);
 /// How often others get a turn before a batch is taken: fuller batches cost less than early ones gain.
 const TURNS: usize = 2;
 
@@ -39,13 +43,18 @@ pub struct Deliveries {
     stop: watch::Receiver<bool>,
     /// When commands without an answer were last looked through.
     swept: Instant,
+    /// Since when nothing was delivered while something was to be answered soon.
+    quiet: Instant,
+    /// Nothing is to be answered soon; the mailbox rings when something is.
+    dozes: bool,
 }
 
 impl Service {
     /// Opens a connection for many commands of one caller.
     pub fn connect(&self, caller: Caller) -> (Connection, Deliveries) {
         let mailbox = Mailbox::new(self.clone());
-        let deliveries = Deliveries { mailbox: Arc::clone(&mailbox), stop: self.stopping(), swept: Instant::now() };
+        let (shared, now) = (Arc::clone(&mailbox), Instant::now());
+        let deliveries = Deliveries { mailbox: shared, stop: self.stopping(), swept: now, quiet: now, dozes: false };
         (Connection { service: self.clone(), caller, mailbox }, deliveries)
     }
 }
@@ -82,20 +91,29 @@ impl Connection {
         self.mailbox.give_up(number);
     }
 
-    /// Attaches leases that were granted elsewhere or before; tells of each how it stands.
-    pub async fn attach(&self, namespace: &Namespace, leases: &[LeaseId]) -> Result<Answered<Vec<Alive>>, Failure> {
-        let place = |lease: &LeaseId| (namespace.clone(), *lease);
+    /// Attaches leases that were granted elsewhere or before; the future tells of each how it stands.
+    pub fn attach(
+        &self,
+        namespace: &Namespace,
+        leases: &[LeaseId],
+    ) -> impl Future<Output = Result<Answered<Vec<Alive>>, Failure>> + Send + use<> {
+        let (service, caller, mailbox) = (self.service.clone(), self.caller.clone(), Arc::clone(&self.mailbox));
+        let (namespace, leases) = (namespace.clone(), leases.to_vec());
         // Attached first and looked at afterwards: no end falls between.
-        self.mailbox.attach(leases.iter().map(place));
-        let look = |state: &leasehold_core::State| {
-            leases.iter().map(|lease| state.lease(namespace, *lease)).collect::<Vec<Alive>>()
-        };
-        let looked = self.service.read(&self.caller, namespace, Consistency::Linearizable, look).await;
-        for (i, lease) in leases.iter().enumerate() {
-            let lives = looked.as_ref().is_ok_and(|looked| looked.value[i].is_ok());
-            self.mailbox.attach_settled(place(lease), lives);
+        mailbox.attach(leases.iter().map(|lease| (namespace.clone(), *lease)));
+        let busy = mailbox.busy();
+        async move {
+            let look = |state: &leasehold_core::State| {
+                leases.iter().map(|lease| state.lease(&namespace, *lease)).collect::<Vec<Alive>>()
+            };
+            let looked = service.read(&caller, &namespace, Consistency::Linearizable, look).await;
+            for (i, lease) in leases.iter().enumerate() {
+                let lives = looked.as_ref().is_ok_and(|looked| looked.value[i].is_ok());
+                mailbox.attach_settled((namespace.clone(), *lease), lives);
+            }
+            drop(busy);
+            looked
         }
-        looked
     }
 }
 
@@ -109,7 +127,8 @@ impl Drop for Connection {
 }
 
 impl Deliveries {
-    /// Everything that is ready, as soon as something is; none when all is answered and nothing more will come.
+    /// Everything that is ready, as soon as something is; none when all is answered and nothing more will come. Nothing
+    /// at all shows that the service is there while something is to be answered soon.
     pub async fn next(&mut self) -> Option<Batch> {
         loop {
             // However much is delivered: one command without an answer must not be forgotten over the others.
@@ -118,7 +137,11 @@ impl Deliveries {
                 self.mailbox.sweep(ANSWER_WITHIN);
             }
             if let Some(batch) = self.mailbox.take() {
+                (self.quiet, self.dozes) = (Instant::now(), false);
                 return Some(batch);
+            }
+            if self.is_owed_a_word() {
+                return Some(Batch::default());
             }
             let stopped = *self.stop.borrow_and_update();
             if self.mailbox.is_over(stopped) {
@@ -130,10 +153,24 @@ impl Deliveries {
                         tokio::task::yield_now().await;
                     }
                 }
-                () = tokio::time::sleep_until(self.swept + SWEEP), if self.mailbox.has_pending() => {}
+                () = tokio::time::sleep_until(self.quiet + ALIVE_EVERY), if !self.dozes => {}
                 changed = self.stop.changed(), if !stopped => if changed.is_err() { return None },
             }
         }
+    }
+
+    /// Whether something is to be answered soon and nothing was delivered for long.
+    fn is_owed_a_word(&mut self) -> bool {
+        if self.quiet.elapsed() < ALIVE_EVERY {
+            return false;
+        }
+        let dozed = std::mem::replace(&mut self.dozes, self.mailbox.dozes_off());
+        if self.dozes {
+            return false;
+        }
+        self.quiet = Instant::now();
+        // What rang has only just come.
+        !dozed
     }
 }
 

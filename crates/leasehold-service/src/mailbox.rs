@@ -58,11 +58,17 @@ struct Pending {
     since: Instant,
     role: Role,
     patient: Option<Patient>,
+    /// It is to be answered soon: it does not wait in a queue.
+    prompt: bool,
 }
 
 #[derive(Debug, Default)]
 struct Inside {
     pending: HashMap<u64, Pending>,
+    /// How many of them are to be answered soon, and what else is.
+    prompt: usize,
+    /// Nobody looks whether something is to be answered soon: the next one to come rings.
+    dozes: bool,
     serial: u64,
     answers: VecDeque<(u64, Result<Done, Failure>)>,
     progress: BTreeMap<u64, Progress>,
@@ -86,6 +92,16 @@ pub(crate) struct Mailbox {
     service: Service,
     /// Where waits run: commands may be answered on threads of the log.
     runtime: Handle,
+}
+
+/// Something that is to be answered soon but is no command; over when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Busy(Arc<Mailbox>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.inside.lock().prompt -= 1;
+    }
 }
 
 /// The right to answer one command. Dropped, it tells that the outcome is not known.
@@ -123,7 +139,11 @@ impl Ticket {
         match (given_up, closed) {
             (true, _) => drop(give_up.send(())),
             (false, true) => drop(give_up),
-            (false, false) => pending.patient = Some(Patient::Waits(give_up)),
+            (false, false) => {
+                pending.patient = Some(Patient::Waits(give_up));
+                pending.prompt = false;
+                inside.prompt -= 1;
+            }
         }
         drop(inside);
         let (service, runtime) = (self.mailbox.service.clone(), self.mailbox.runtime.clone());
@@ -179,8 +199,12 @@ impl Mailbox {
         let serial = inside.serial;
         let newly = inside.begin(&role);
         let patient = asked.map(|asked| Patient::Asked(Box::new(asked), false));
-        inside.pending.insert(number, Pending { serial, since: Instant::now(), role, patient });
+        inside.pending.insert(number, Pending { serial, since: Instant::now(), role, patient, prompt: true });
+        let wakes = inside.hurry();
         drop(inside);
+        if wakes {
+            self.ready.notify_one();
+        }
         if let Some(place) = newly {
             self.service.replica().attached.add(place, self);
         }
@@ -193,9 +217,33 @@ impl Mailbox {
         let Some(pending) = inside.pending.get_mut(&number) else { return };
         match pending.patient.take() {
             Some(Patient::Asked(asked, _)) => pending.patient = Some(Patient::Asked(asked, true)),
-            Some(Patient::Waits(give_up)) => drop(give_up.send(())),
+            Some(Patient::Waits(give_up)) => {
+                let _ = give_up.send(());
+                // From now on it is to be answered soon, however long it has waited.
+                (pending.since, pending.prompt) = (Instant::now(), true);
+                let wakes = inside.hurry();
+                drop(inside);
+                if wakes {
+                    self.ready.notify_one();
+                }
+            }
             None => {}
         }
+    }
+
+    /// Notes that something else is to be answered soon.
+    pub(crate) fn busy(self: &Arc<Self>) -> Busy {
+        if self.inside.lock().hurry() {
+            self.ready.notify_one();
+        }
+        Busy(Arc::clone(self))
+    }
+
+    /// Tells whether nothing is to be answered soon; then the next that is rings.
+    pub(crate) fn dozes_off(&self) -> bool {
+        let mut inside = self.inside.lock();
+        inside.dozes = inside.prompt == 0;
+        inside.dozes
     }
 
     /// Answers a command, unless it was answered before.
@@ -204,7 +252,8 @@ impl Mailbox {
         if inside.pending.get(&number).is_none_or(|pending| pending.serial != serial) {
             return;
         }
-        let Some(Pending { role, .. }) = inside.pending.remove(&number) else { return };
+        let Some(Pending { role, prompt, .. }) = inside.pending.remove(&number) else { return };
+        inside.prompt -= usize::from(prompt);
         inside.progress.remove(&number);
         let (detached, notices) = inside.attachments.settle(role, result.is_ok());
         if !inside.closed {
@@ -230,9 +279,7 @@ impl Mailbox {
 
     /// Tells those without an answer for too long that the outcome is not known.
     pub(crate) fn sweep(self: &Arc<Self>, within: Duration) {
-        let late = |pending: &Pending| {
-            pending.since.elapsed() >= within && !matches!(pending.patient, Some(Patient::Waits(_)))
-        };
+        let late = |pending: &Pending| pending.prompt && pending.since.elapsed() >= within;
         let late: Vec<_> = {
             let inside = self.inside.lock();
             let late = inside.pending.iter().filter(|(_, pending)| late(pending));
@@ -288,10 +335,6 @@ impl Mailbox {
     pub(crate) fn has_room(&self) -> Option<bool> {
         let inside = self.inside.lock();
         (!inside.closed).then(|| inside.pending.len() + inside.answers.len() < UNANSWERED_MAX)
-    }
-
-    pub(crate) fn has_pending(&self) -> bool {
-        !self.inside.lock().pending.is_empty()
     }
 
     /// Whether everything was answered and taken and nothing more will come.
@@ -386,6 +429,12 @@ impl Mailbox {
 impl Inside {
     fn is_quiet(&self) -> bool {
         self.answers.is_empty() && self.progress.is_empty() && self.notices.is_empty() && !self.gap
+    }
+
+    /// Notes that something is to be answered soon; tells whether that must ring.
+    fn hurry(&mut self) -> bool {
+        self.prompt += 1;
+        std::mem::take(&mut self.dozes)
     }
 
     fn begin(&mut self, role: &Role) -> Option<Place> {

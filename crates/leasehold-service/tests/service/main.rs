@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
+mod alive;
 mod connections;
 mod forwarding;
 mod replicas;
