@@ -18,12 +18,14 @@ use crate::store::{Granted, ProgressTo, Wish};
 use crate::{Error, Guard, Moment};
 
 /// The pause before a repetition, and the longest one it grows to.
-const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How long a store that answers at all may take for it, beyond the wait.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How long failures are repeated for a caller that does not wait longer than that.
 const REPEAT_MIN: Duration = Duration::from_secs(2);
+/// The same for a store that answers, but cannot do it now: another server of it may.
+const REPEAT_ANSWERED_MIN: Duration = Duration::from_secs(5);
 
 /// A lease that somebody wants.
 #[derive(Debug)]
@@ -105,7 +107,7 @@ impl<'a> Attempts<'a> {
             let begun = self.office.clock.now();
             match self.attempt(&progress).await? {
                 Next::Done(granted) => return Ok(granted),
-                Next::Anew(error) | Next::Repeat(error) if self.is_over() => return Err(error),
+                Next::Anew(error) | Next::Repeat(error) if self.is_over(&error) => return Err(error),
                 Next::Anew(_) => self.renew_wish(new_id()),
                 Next::Repeat(error) => {
                     let quick = self.office.clock.now().since(begun) < PAUSE_MAX;
@@ -139,7 +141,10 @@ impl<'a> Attempts<'a> {
                 self.office.contact.store(true, Ordering::Release);
                 Ok(Next::Done(granted))
             }
-            Err(error) if error.is_passing() => Ok(Next::Repeat(error)),
+            Err(error) if error.is_passing() => {
+                self.office.contact.fetch_or(error.problem().is_some(), Ordering::AcqRel);
+                Ok(Next::Repeat(error))
+            }
             Err(error) => {
                 self.office.contact.store(true, Ordering::Release);
                 self.unclear = false;
@@ -205,10 +210,11 @@ impl<'a> Attempts<'a> {
     }
 
     /// Whether there is no time left to repeat.
-    fn is_over(&self) -> bool {
+    fn is_over(&self, error: &Error) -> bool {
+        let least = if error.problem().is_some() { REPEAT_ANSWERED_MIN } else { REPEAT_MIN };
         match self.patience {
-            Patience::None => self.gone() >= REPEAT_MIN,
-            Patience::For(span) => self.gone() >= Duration::from_millis(span.0).max(REPEAT_MIN),
+            Patience::None => self.gone() >= least,
+            Patience::For(span) => self.gone() >= Duration::from_millis(span.0).max(least),
             Patience::Endless => false,
         }
     }

@@ -84,7 +84,7 @@ impl Client {
         if !self.store().capabilities().handover {
             return Err(Error::Unsupported { store: self.store().name(), wanted: Capability::Handover });
         }
-        self.handle.call(move |store| store.request_handover(ask)).await
+        self.handle.call(move |store| store.request_handover(ask.clone())).await
     }
 
     /// The store under the client.

@@ -17,8 +17,10 @@ use crate::store::Incumbent;
 use crate::{Error, Guard, Lock, LostCause, Renewal};
 
 /// The pause before a failed look is repeated, and the longest one it grows to.
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// How long the first look is repeated while the store says that it cannot answer now.
+const FIRST_MAX: Duration = Duration::from_secs(5);
 
 /// An election that one can stand for or look at.
 #[derive(Clone, Debug)]
@@ -186,7 +188,7 @@ impl Observe {
 
 /// Looks at an election and tells every change, as long as somebody listens.
 async fn observe(office: Office, name: String, tell: watch::Sender<Option<Seen>>) {
-    let mut pause = PAUSE;
+    let (mut pause, begun) = (PAUSE, office.clock.now());
     // A store may count changes from its latest look, so there is one before the first change is waited for.
     tokio::select! {
         _ = office.store.incumbent(&name) => {}
@@ -209,8 +211,12 @@ async fn observe(office: Office, name: String, tell: watch::Sender<Option<Seen>>
         };
         match result {
             Ok(()) => pause = PAUSE,
-            // What was seen stays true until something else is seen.
-            Err(error) if error.is_passing() && tell.borrow().is_some() => {
+            // What was seen stays true until something else is seen; a store that answers may do so soon.
+            Err(error)
+                if error.is_passing()
+                    && (tell.borrow().is_some()
+                        || error.problem().is_some() && office.clock.now().since(begun) < FIRST_MAX) =>
+            {
                 office.clock.sleep(jittered(pause)).await;
                 pause = (pause * 2).min(PAUSE_MAX);
             }

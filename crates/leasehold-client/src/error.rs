@@ -28,6 +28,10 @@ pub enum Error {
         /// What happened instead of an answer.
         cause: String,
     },
+    /// A store was reached and cannot do it now: nobody leads, it is stopping, or it has too much to do. The problem
+    /// says whether it may have happened; repeating it is safe.
+    #[error("{}", .0.detail)]
+    Unavailable(Box<Problem>),
     /// The lease is lost, or given back.
     #[error("the lease on {resource} is lost: {cause}; stop acting on it")]
     Lost {
@@ -123,7 +127,7 @@ impl Error {
             _ => match problem.exit() {
                 77 => Error::Denied(problem),
                 66 | 73 => Error::Conflict(problem),
-                69 | 75 => Error::Unreachable { addr: "the service".to_owned(), cause: problem.detail.clone() },
+                69 | 75 => Error::Unavailable(problem),
                 _ => Error::Invalid(problem),
             },
         }
@@ -140,6 +144,7 @@ impl Error {
         match self {
             Error::Held(problem)
             | Error::TimedOut { problem, .. }
+            | Error::Unavailable(problem)
             | Error::Denied(problem)
             | Error::Conflict(problem)
             | Error::Invalid(problem) => Some(problem),
@@ -149,7 +154,12 @@ impl Error {
 
     /// Whether a later attempt may have more luck although nothing else changes.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Error::Unreachable { .. })
+        matches!(self, Error::Unreachable { .. } | Error::Unavailable(_))
+    }
+
+    /// Whether another server of the same cluster may do better: this one has no leader, or is stopping.
+    pub(crate) fn is_of_this_server(&self) -> bool {
+        matches!(self.problem().and_then(Problem::known_code), Some(Code::NoQuorum | Code::ShuttingDown))
     }
 }
 

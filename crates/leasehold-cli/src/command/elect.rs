@@ -92,7 +92,7 @@ async fn elected(args: &Elect, job: &Job, ttl: Ttl, client: &Client, signals: &m
         match campaign::acquire(lock, signals).await {
             Outcome::Acquired(guard) => return Ok(guard),
             Outcome::Left(exit) => return Err(Failure::outcome(exit, format!("left the election for {names}"))),
-            Outcome::Refused(error @ Error::Unreachable { .. }) => {
+            Outcome::Refused(error @ (Error::Unreachable { .. } | Error::Unavailable(_))) => {
                 // One message for an outage, however long it lasts.
                 if !std::mem::replace(&mut is_told, true) {
                     output::message(format!("lease: {}; trying again", plain(&error.to_string())));

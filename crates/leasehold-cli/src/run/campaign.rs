@@ -115,7 +115,9 @@ async fn before(resources: &[String], guard: &Guard, http: &HttpClient) -> Optio
 pub(crate) fn refused(error: &Error, wait: Patience, not_acquired: u8) -> Failure {
     match error {
         Error::Held(problem) | Error::TimedOut { problem, .. } => refusal::not_acquired(problem, wait, not_acquired),
-        Error::Denied(problem) | Error::Conflict(problem) | Error::Invalid(problem) => refusal::failure(problem),
+        Error::Denied(problem) | Error::Conflict(problem) | Error::Invalid(problem) | Error::Unavailable(problem) => {
+            refusal::failure(problem)
+        }
         Error::Unreachable { .. } => {
             Failure::new(69, plain(&error.to_string())).hint("start one with `lease serve`, or set LEASE_ADDR")
         }

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::{Office, jittered};
 use crate::held::Held;
-use crate::store::Wish;
+use crate::store::{Store, Wish};
 use crate::{Error, Moment};
 
 /// How long one attempt may take: at least, at most.
@@ -20,6 +20,8 @@ const ATTEMPT_MIN: Duration = Duration::from_millis(200);
 const ATTEMPT_MAX: Duration = Duration::from_secs(5);
 /// How long somebody waits for the acknowledgement.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// How long a call that somebody waits for is repeated.
+const CALL_MAX: Duration = Duration::from_secs(5);
 /// How long a lease without end is tried to be given back.
 const ENDLESS: Duration = Duration::from_secs(60);
 /// The pause before a repetition, and the longest one it grows to.
@@ -91,6 +93,26 @@ async fn repeat(
                 office.contact.store(true, Ordering::Release);
                 return answered;
             }
+        }
+        office.clock.sleep(jittered(pause)).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Repeats a call that somebody waits for, while a store that is known cannot be reached or cannot do it now.
+pub(super) async fn answered<T>(
+    office: &Office,
+    call: impl Fn(&dyn Store) -> BoxFuture<'static, Result<T, Error>>,
+) -> Result<T, Error> {
+    let begun: Moment = office.clock.now();
+    let mut pause = PAUSE;
+    loop {
+        let result = call(&*office.store).await;
+        let is_answer = result.as_ref().map_or_else(|error| error.problem().is_some(), |_| true);
+        let known = office.contact.fetch_or(is_answer, Ordering::AcqRel) || is_answer;
+        match result {
+            Err(error) if error.is_passing() && known && office.clock.now().since(begun) < CALL_MAX => {}
+            answered => return answered,
         }
         office.clock.sleep(jittered(pause)).await;
         pause = (pause * 2).min(PAUSE_MAX);

@@ -7,7 +7,7 @@ use crate::{Error, LostCause};
 /// Why the lease is lost if its renewal was answered with this error; none if a repetition may help.
 pub(super) fn cause_of(error: &Error) -> Option<LostCause> {
     match error {
-        Error::Unreachable { .. } => None,
+        Error::Unreachable { .. } | Error::Unavailable(_) => None,
         Error::Lost { cause, .. } => Some(cause.clone()),
         Error::Held(problem) => Some(superseded(problem)),
         Error::Denied(problem) => Some(LostCause::Revoked { by: None, reason: problem.detail.clone() }),
@@ -47,6 +47,10 @@ mod tests {
     fn a_refusal_tells_why_the_lease_is_lost() {
         let unreachable = Error::Unreachable { addr: "a".into(), cause: "refused".into() };
         assert_eq!(cause_of(&unreachable), None);
+        for code in [Code::NoQuorum, Code::ShuttingDown, Code::Overloaded] {
+            let error = Error::from_problem(Problem::new(code, "not now"));
+            assert!(error.is_passing() && cause_of(&error).is_none(), "{code}");
+        }
         let unknown = Error::from_problem(Problem::new(Code::UnknownLease, "gone"));
         assert_eq!(cause_of(&unknown), Some(LostCause::Expired));
         let stale = Problem { current_token: Some(9), ..Problem::new(Code::StaleToken, "stale") };

@@ -95,18 +95,19 @@ impl Handle {
         })
     }
 
-    /// Makes one call of the store, on the client's thread.
+    /// Makes a call of the store that is safe to repeat, on the client's thread; again while the store is known but cannot
+    /// be reached or cannot do it, for a short while.
     pub(crate) async fn call<T: Send + 'static>(
         &self,
-        call: impl FnOnce(&dyn Store) -> BoxFuture<'static, Result<T, Error>> + Send + 'static,
+        call: impl Fn(&dyn Store) -> BoxFuture<'static, Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
         let job = |mut done: oneshot::Sender<Result<T, Error>>| {
             Errand::Run(Box::new(move |office: &Office| {
-                let called = call(&*office.store);
+                let office = office.clone();
                 Box::pin(async move {
                     tokio::select! {
                         // Who no longer waits needs no answer.
-                        result = called => drop(done.send(result)),
+                        result = jobs::answered(&office, call) => drop(done.send(result)),
                         () = done.closed() => {}
                     }
                 })

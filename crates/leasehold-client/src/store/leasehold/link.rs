@@ -1,7 +1,7 @@
 //! Finds a server and keeps one stream to it: the first address that answers, the next one when it fails.
 //!
-//! A stream is suspected when a command on it is unanswered for long and nothing else was heard since. Who asks next
-//! then gets a new stream, to the next address, instead of the hope that the old one recovers.
+//! A stream that breaks or falls silent is closed; one whose server says that it has no leader or is stopping is left. Who
+//! asks next gets a stream to the next address. What still waits for an answer on the one that was left keeps it open.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,20 +9,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leasehold_api::grpc::answer::Outcome;
+use leasehold_api::{Code, Problem};
 use leasehold_core::LeaseId;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tonic::transport::{Channel, Endpoint};
 
 use super::stream::{Stream, Told};
+use super::wire;
 use crate::store::Notice;
 use crate::{Endpoints, Error};
 
-/// How long a server may take to accept a connection and to say that it is there.
+/// How long a server may take to accept a connection and to say that it is there: without another address to try, and with.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+const CONNECT_WITHIN_OF_SEVERAL: Duration = Duration::from_secs(1);
 /// A connection shows that it is alive this often, and is given up if it does not within as long again.
 const ALIVE_EVERY: Duration = Duration::from_secs(5);
-/// How long a stream may be silent while a command waits for its answer: with another address to try, and without.
+/// How long a stream may be silent while a command is to be answered soon: with another address to try, and without.
 const SILENT_MAX: Duration = Duration::from_millis(200);
 const SILENT_MAX_ALONE: Duration = Duration::from_secs(2);
 /// How many notices wait for one who listens.
@@ -37,6 +40,8 @@ pub(super) struct Link {
     stream: tokio::sync::Mutex<Option<Arc<Stream>>>,
     /// The same, for those who must not wait.
     current: Mutex<Option<Arc<Stream>>>,
+    /// Streams that were left while somebody waited for an answer: at most one to each address.
+    left: Mutex<Vec<Arc<Stream>>>,
     /// Which address is in use, counted round and round.
     address: AtomicUsize,
     shared: Arc<Shared>,
@@ -51,17 +56,31 @@ pub(super) struct Shared {
     /// The leases that were granted and not given back, to attach them to the next stream.
     pub(super) attached: Mutex<BTreeSet<LeaseId>>,
     pub(super) told: Told,
+    /// Whether there is another address to go to.
+    pub(super) several: bool,
+}
+
+impl Shared {
+    /// How long a stream may be silent while a command is to be answered soon.
+    pub(super) fn silent_max(&self) -> Duration {
+        if self.several { SILENT_MAX } else { SILENT_MAX_ALONE }
+    }
 }
 
 impl Link {
     pub(super) fn new(endpoints: Endpoints, namespace: String) -> Link {
-        let shared =
-            Shared { notices: broadcast::Sender::new(NOTICES), attached: Mutex::default(), told: Told::default() };
+        let shared = Shared {
+            notices: broadcast::Sender::new(NOTICES),
+            attached: Mutex::default(),
+            told: Told::default(),
+            several: endpoints.count() > 1,
+        };
         Link {
             endpoints,
             namespace,
             stream: tokio::sync::Mutex::default(),
             current: Mutex::default(),
+            left: Mutex::default(),
             address: AtomicUsize::new(0),
             shared: Arc::new(shared),
             seen: Mutex::default(),
@@ -78,35 +97,41 @@ impl Link {
 
     /// A stream that works as far as is known.
     pub(super) async fn open(&self) -> Result<Arc<Stream>, Error> {
-        let patience = if self.endpoints.count() > 1 { SILENT_MAX } else { SILENT_MAX_ALONE };
-        let fit = |stream: &Arc<Stream>| !stream.is_closed() && !stream.is_suspect(patience);
-        if let Some(stream) = self.current.lock().as_ref().filter(|stream| fit(stream)) {
+        let fit = |stream: &&Arc<Stream>| !stream.is_left();
+        if let Some(stream) = self.current.lock().as_ref().filter(fit) {
             return Ok(Arc::clone(stream));
         }
         let mut place = self.stream.lock().await;
-        if let Some(stream) = place.as_ref() {
-            if fit(stream) {
-                return Ok(Arc::clone(stream));
-            }
-            stream.close("it does not answer");
-            self.address.fetch_add(1, Ordering::AcqRel);
+        if let Some(stream) = place.as_ref().filter(fit) {
+            return Ok(Arc::clone(stream));
         }
-        *place = None;
         *self.current.lock() = None;
-        let stream = Arc::new(self.connect().await?);
+        if let Some(stream) = place.take() {
+            self.address.fetch_add(1, Ordering::AcqRel);
+            self.left.lock().push(stream);
+        }
+        self.left.lock().retain(|stream| !stream.is_closed() && stream.is_awaited());
+        let stream = self.connect().await?;
         *place = Some(Arc::clone(&stream));
         *self.current.lock() = Some(Arc::clone(&stream));
+        // After it is the one in use: what is granted elsewhere from now on is attached by itself.
+        let leases: Vec<u64> = self.shared.attached.lock().iter().map(|lease| lease.number()).collect();
+        stream.attach(&leases);
         Ok(stream)
     }
 
     /// Tries each address once.
-    async fn connect(&self) -> Result<Stream, Error> {
+    async fn connect(&self) -> Result<Arc<Stream>, Error> {
         let mut failures: Vec<(String, String)> = Vec::new();
+        let patience = if self.shared.several { CONNECT_WITHIN_OF_SEVERAL } else { CONNECT_WITHIN };
         for _ in 0..self.endpoints.count() {
             let address = self.endpoints.at(self.address.load(Ordering::Acquire)).to_owned();
+            if let Some(stream) = self.left_to(&address) {
+                return Ok(stream);
+            }
             let attempt = self.connect_to(&address);
-            match tokio::time::timeout(CONNECT_WITHIN, attempt).await {
-                Ok(Ok(stream)) => return Ok(stream),
+            match tokio::time::timeout(patience, attempt).await {
+                Ok(Ok(stream)) => return Ok(Arc::new(stream)),
                 Ok(Err(cause)) => failures.push((address, cause)),
                 Err(_) => failures.push((address, "it does not answer".to_owned())),
             }
@@ -118,6 +143,15 @@ impl Link {
             cause = format!("{cause}; nor {address}: {other}");
         }
         Err(Error::Unreachable { addr, cause })
+    }
+
+    /// The stream to this address that was left and is still open; its server may do better now.
+    fn left_to(&self, address: &str) -> Option<Arc<Stream>> {
+        let mut left = self.left.lock();
+        let place = left.iter().position(|stream| stream.address() == address && !stream.is_closed())?;
+        let stream = left.swap_remove(place);
+        stream.take_up();
+        Some(stream)
     }
 
     async fn connect_to(&self, address: &str) -> Result<Stream, String> {
@@ -142,9 +176,13 @@ impl Link {
         Some(*self.seen.lock().entry(wish).or_insert(latest))
     }
 
-    /// Notes a lease that was granted.
-    pub(super) fn attach(&self, lease: LeaseId) {
+    /// Notes a lease that was granted over a stream.
+    pub(super) fn attach(&self, lease: LeaseId, over: &Arc<Stream>) {
         self.shared.attached.lock().insert(lease);
+        let current = self.current.lock().clone();
+        if let Some(current) = current.filter(|current| !Arc::ptr_eq(current, over)) {
+            current.attach(&[lease.number()]);
+        }
     }
 
     /// Forgets a lease that is given back, or a wish that was refused.
@@ -153,10 +191,24 @@ impl Link {
         self.seen.lock().remove(&lease);
     }
 
-    /// Cancels a grant that is unanswered on the stream in use, and tells whether it was granted; none if there is no such.
+    /// Cancels a grant that is unanswered and tells whether it was granted; none if there is no such, or if that was tried
+    /// before.
     pub(super) async fn cancelled(&self, wish: LeaseId) -> Option<Result<bool, Error>> {
-        let stream = self.current.lock().clone()?;
-        let answer = stream.cancel(wish)?;
-        Some(answer.await.map(|reply| matches!(reply.outcome, Outcome::Granted(_))))
+        let streams: Vec<Arc<Stream>> = self.current.lock().iter().chain(&*self.left.lock()).cloned().collect();
+        let (stream, answer) = streams.iter().find_map(|stream| Some((stream, stream.cancel(wish)?)))?;
+        Some(match answer.await {
+            Ok(reply) if matches!(reply.outcome, Outcome::Granted(_)) => Ok(true),
+            Ok(reply) => match wire::refused(stream.address(), reply.outcome) {
+                // What became of it is not known.
+                error if error.is_passing() && !is_left(&error) => Err(error),
+                _ => Ok(false),
+            },
+            Err(error) => Err(error),
+        })
     }
+}
+
+/// Whether a refusal tells that the queue was left.
+fn is_left(error: &Error) -> bool {
+    error.problem().and_then(Problem::known_code) == Some(Code::WaitLeft)
 }

@@ -1,11 +1,12 @@
 //! The default store: a Leasehold server or cluster, over one stream.
 //!
 //! All commands of a client travel on one [`Leases.Connect`](leasehold_api::grpc) stream, numbered and many to a message;
-//! losses and requests to hand over come back on it unasked. If it breaks, or is suspected to lead nowhere, the next
-//! command goes to the next address. This file says what each operation sends; `link.rs` finds a server,
-//! `stream.rs` carries commands and answers, `wire.rs` translates.
+//! losses and requests to hand over come back on it unasked. If it breaks or falls silent, or if its server has no leader
+//! or is stopping, the next command goes to the next address. This file says what each operation sends; `link.rs` finds a
+//! server, `stream.rs` carries commands and answers, `silence.rs` listens whether it is alive, `wire.rs` translates.
 
 mod link;
+mod silence;
 mod stream;
 mod wire;
 
@@ -56,10 +57,14 @@ impl Leasehold {
         let command = Command::Grant(Box::new(wire::grant(wish, patience, self.link.seen_by(wish.id))));
         let reply = match patience {
             Patience::None => within(stream.ask(Ask { command, waits: None }), stream.address()).await?,
-            Patience::For(_) | Patience::Endless => stream.ask(Ask { command, waits: Some(progress) }).await?,
+            Patience::For(_) | Patience::Endless => tokio::select! {
+                reply = stream.ask(Ask { command, waits: Some(progress) }) => reply?,
+                // Its server may never hear of the grant; another one finds the wait where it stands.
+                () = stream.lapsed() => return Err(stream.gone("another address serves now")),
+            },
         };
         if let Outcome::Granted(lease) = reply.outcome {
-            self.link.attach(wish.id);
+            self.link.attach(wish.id, &stream);
             let granted = wire::granted(&lease, wish, &[(reply.sent, reply.now), reply.pair], reply.now)?;
             return self.counted_from_now(wish, granted).await;
         }
@@ -138,7 +143,7 @@ impl Leasehold {
 }
 
 /// Bounds the time of a command that does not wait.
-async fn within(ask: impl Future<Output = Result<Reply, Error>>, address: &str) -> Result<Reply, Error> {
+async fn within<T>(ask: impl Future<Output = Result<T, Error>>, address: &str) -> Result<T, Error> {
     tokio::time::timeout(ANSWER_WITHIN, ask).await.unwrap_or_else(|_| {
         Err(Error::Unreachable { addr: address.to_owned(), cause: "it does not answer".to_owned() })
     })
@@ -188,7 +193,8 @@ impl Store for Leasehold {
         let (store, resource) = (self.clone(), resource.to_owned());
         Box::pin(async move {
             let stream = store.link.open().await?;
-            let (holder, revision) = stream.holder(store.link.namespace(), &resource).await?;
+            let look = stream.holder(store.link.namespace(), &resource);
+            let (holder, revision) = within(look, stream.address()).await?;
             store.looked.lock().insert(resource, revision);
             Ok(holder)
         })

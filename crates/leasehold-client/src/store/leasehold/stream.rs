@@ -2,9 +2,10 @@
 //!
 //! A command is handed over with a number and waits for the answer of that number. Everything that is ready goes up in
 //! one message. When the stream ends, for whatever reason, all that is unanswered is told so; nothing is repeated
-//! here.
+//! here. A stream is *left* when its server says that it cannot serve now: what is unanswered on it stays, what comes next
+//! goes elsewhere.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,11 +20,12 @@ use leasehold_api::grpc::{self, Down, Up};
 use leasehold_core::LeaseId;
 use parking_lot::Mutex;
 use prost::Message as _;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 use super::link::Shared;
+use super::silence::Silence;
 use super::wire;
 use crate::store::{Incumbent, ProgressTo};
 use crate::{Error, Moment};
@@ -33,6 +35,10 @@ const PROTOCOL: u32 = 1;
 /// How many commands go up in one message, and after how many bytes no further one joins them: the server takes 4 MiB.
 const BATCH: usize = 1024;
 const BATCH_BYTES: usize = 1 << 20;
+/// How many leases one command attaches.
+const ATTACH: usize = 4096;
+/// How long what waits in a queue stays on a stream that was left.
+const LAPSE: Duration = Duration::from_secs(2);
 /// The largest message from the server.
 const MESSAGE_MAX: usize = 64 << 20;
 
@@ -90,14 +96,15 @@ struct Pending {
     waits: Option<ProgressTo>,
     /// The lease that the command asks for.
     wish: Option<LeaseId>,
+    cancelled: bool,
 }
 
 /// All that is unanswered.
 #[derive(Debug, Default)]
 struct Unanswered {
     all: HashMap<u64, Pending>,
-    /// When those that must be answered soon were sent, in order.
-    prompt: BTreeMap<u64, Moment>,
+    /// Those that are to be answered soon: all but those that are known to wait in a queue.
+    prompt: BTreeSet<u64>,
 }
 
 /// An open stream.
@@ -115,12 +122,14 @@ pub(super) struct Stream {
 struct State {
     unanswered: Mutex<Unanswered>,
     closed: AtomicBool,
-    heard: Mutex<Moment>,
+    /// Whether what comes next goes elsewhere; a closed stream is left too.
+    left: watch::Sender<bool>,
+    silence: Silence,
     shared: Arc<Shared>,
 }
 
 impl Stream {
-    /// Opens a stream, waits for the server's word and attaches the leases that were granted before.
+    /// Opens a stream and waits for the server's word.
     pub(super) async fn open(
         channel: Channel,
         address: String,
@@ -133,26 +142,34 @@ impl Stream {
         let state = Arc::new(State {
             unanswered: Mutex::default(),
             closed: AtomicBool::new(false),
-            heard: Mutex::new(Moment::now()),
+            left: watch::Sender::new(false),
+            silence: Silence::default(),
             shared,
         });
         let this = Stream { address, channel, commands, next: AtomicU64::new(1), state };
-        let hello =
-            Command::Hello(Box::new(grpc::Hello { protocol_version: PROTOCOL, namespace: namespace.to_owned() }));
-        let welcome = this.ask(Ask { command: hello, waits: None });
+        let welcome = this.hello(namespace);
         let down = client.connect(up).await.map_err(|status| words(&status))?.into_inner();
         tokio::spawn(read(down, Arc::clone(&this.state), this.address.clone()));
         let welcome = welcome.await.map_err(|error| error.to_string())?;
         if !matches!(welcome.outcome, Outcome::Hello(_)) {
             return Err(wire::refused(&this.address, welcome.outcome).to_string());
         }
-        let leases: Vec<u64> = this.state.shared.attached.lock().iter().map(|lease| lease.number()).collect();
-        for leases in leases.chunks(4096).map(<[u64]>::to_vec) {
+        Ok(this)
+    }
+
+    /// Says hello: the server answers at once if it is there.
+    fn hello(&self, namespace: &str) -> impl Future<Output = Result<Reply, Error>> + Send + use<> {
+        let hello = grpc::Hello { protocol_version: PROTOCOL, namespace: namespace.to_owned() };
+        self.ask(Ask { command: Command::Hello(Box::new(hello)), waits: None })
+    }
+
+    /// Attaches leases that were granted before or elsewhere: their losses are told here from now on.
+    pub(super) fn attach(&self, leases: &[u64]) {
+        for leases in leases.chunks(ATTACH).map(<[u64]>::to_vec) {
             // What became of those that ended meanwhile is told by their next renewal.
             let attach = grpc::Attach { namespace: String::new(), leases };
-            drop(this.ask(Ask { command: Command::Attach(Box::new(attach)), waits: None }));
+            drop(self.ask(Ask { command: Command::Attach(Box::new(attach)), waits: None }));
         }
-        Ok(this)
     }
 
     pub(super) fn address(&self) -> &str {
@@ -163,10 +180,41 @@ impl Stream {
         self.state.closed.load(Ordering::Acquire)
     }
 
-    /// Whether a command that must be answered soon is not, for longer than `patience`, and nothing else was heard since.
-    pub(super) fn is_suspect(&self, patience: Duration) -> bool {
-        let oldest = self.state.unanswered.lock().prompt.first_key_value().map(|(_, sent)| *sent);
-        oldest.is_some_and(|sent| sent.elapsed() > patience && self.state.heard.lock().since(sent).is_zero())
+    /// Whether what comes next goes elsewhere.
+    pub(super) fn is_left(&self) -> bool {
+        *self.state.left.borrow()
+    }
+
+    /// Uses a stream again that was left.
+    pub(super) fn take_up(&self) {
+        self.state.left.send_replace(self.is_closed());
+    }
+
+    /// Whether somebody waits for an answer.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.state.unanswered.lock().all.values().any(|pending| !pending.reply.is_closed())
+    }
+
+    /// Returns when the stream is left.
+    async fn left(&self) {
+        // The sender lives in this very stream.
+        let _ = self.state.left.subscribe().wait_for(|left| *left).await;
+    }
+
+    /// Returns when the stream was left and not taken up for long.
+    pub(super) async fn lapsed(&self) {
+        let mut left = self.state.left.subscribe();
+        loop {
+            let _ = left.wait_for(|left| *left).await;
+            if tokio::time::timeout(LAPSE, left.wait_for(|left| !left)).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The error of one who waits no longer for an answer on this stream.
+    pub(super) fn gone(&self, cause: &str) -> Error {
+        closed(&self.address, cause)
     }
 
     /// Gives the stream up; all that is unanswered is told.
@@ -182,11 +230,10 @@ impl Stream {
         let (reply, answer) = oneshot::channel();
         let sent = Moment::now();
         let mut unanswered = self.state.unanswered.lock();
-        if waits.is_none() {
-            unanswered.prompt.insert(number, sent);
-        }
-        unanswered.all.insert(number, Pending { sent, reply, waits, wish });
+        unanswered.prompt.insert(number);
+        unanswered.all.insert(number, Pending { sent, reply, waits, wish, cancelled: false });
         drop(unanswered);
+        self.state.silence.begins();
         let queued = self.commands.send(grpc::Command { number, command: Some(command) });
         if queued.is_err() || self.is_closed() {
             self.close("the connection was closed");
@@ -194,13 +241,19 @@ impl Stream {
         async move { answer.await.unwrap_or_else(|_| Err(closed("the service", "the connection was closed"))) }
     }
 
-    /// Cancels the unanswered grant of a lease and takes its answer over; none if there is no such grant.
+    /// Cancels the unanswered grant of a lease and takes its answer over; none if there is no such grant, or if it was
+    /// cancelled before.
     pub(super) fn cancel(&self, wish: LeaseId) -> Option<impl Future<Output = Result<Reply, Error>> + Send + use<>> {
         let mut unanswered = self.state.unanswered.lock();
-        let (number, asked) = unanswered.all.iter_mut().find(|(_, pending)| pending.wish == Some(wish))?;
+        let asked_for = |pending: &Pending| pending.wish == Some(wish) && !pending.cancelled;
+        let (number, asked) = unanswered.all.iter_mut().find(|(_, pending)| asked_for(pending))?;
         let (reply, answer) = oneshot::channel();
-        asked.reply = reply;
-        let cancel = Command::Cancel(grpc::Cancel { number: *number });
+        (asked.reply, asked.cancelled) = (reply, true);
+        let number = *number;
+        unanswered.prompt.insert(number);
+        drop(unanswered);
+        self.state.silence.begins();
+        let cancel = Command::Cancel(grpc::Cancel { number });
         let unanswered = self.next.fetch_add(1, Ordering::Relaxed);
         drop(self.commands.send(grpc::Command { number: unanswered, command: Some(cancel) }));
         Some(async move { answer.await.unwrap_or_else(|_| Err(closed("the service", "the connection was closed"))) })
@@ -213,7 +266,14 @@ impl Stream {
             resource: resource.to_owned(),
             ..grpc::GetResourceRequest::default()
         };
-        match ResourcesClient::new(self.channel.clone()).get(request).await {
+        // The call has no other sign of life than its answer; what the server says to this one is.
+        drop(self.hello(namespace));
+        let mut client = ResourcesClient::new(self.channel.clone());
+        let answer = tokio::select! {
+            answer = client.get(request) => answer,
+            () = self.left() => return Err(self.gone("it does not answer")),
+        };
+        match answer {
             Ok(answer) => {
                 let revision = wire::revision(answer.metadata());
                 Ok((wire::incumbent(answer.into_inner()), revision))
@@ -223,14 +283,26 @@ impl Stream {
         }
     }
 
-    /// Returns when the holder of a resource may have changed after a revision.
+    /// Returns when the holder of a resource may have changed after a revision; also when the stream is left, because its
+    /// server may not hear of a change.
     pub(super) async fn changed(&self, namespace: &str, resource: &str, since: Option<u64>) -> Result<(), Error> {
+        tokio::select! {
+            heard = self.heard_of_change(namespace, resource, since) => heard,
+            () = self.left() => Ok(()),
+        }
+    }
+
+    async fn heard_of_change(&self, namespace: &str, resource: &str, since: Option<u64>) -> Result<(), Error> {
         let request = grpc::WatchRequest { namespace: namespace.to_owned(), prefix: resource.to_owned(), since };
         let mut client = WatchClient::new(self.channel.clone());
         let mut events = match client.events(request).await {
             Ok(events) => events.into_inner(),
             // What is no longer kept may have been a change.
             Err(status) if status.code() == tonic::Code::OutOfRange => return Ok(()),
+            // Another server told of that revision, this one has not reached it.
+            Err(status) if status.code() == tonic::Code::InvalidArgument && since.is_some() => {
+                return Err(self.gone(&words(&status)));
+            }
             Err(status) => return Err(self.failed(&status)),
         };
         while let Some(delivery) = events.message().await.map_err(|status| self.failed(&status))? {
@@ -243,7 +315,12 @@ impl Stream {
 
     fn failed(&self, status: &Status) -> Error {
         match wire::refusal(status) {
-            Some(error) => error,
+            Some(error) => {
+                if error.is_of_this_server() {
+                    self.state.leave();
+                }
+                error
+            }
             None => closed(&self.address, &words(status)),
         }
     }
@@ -252,6 +329,7 @@ impl Stream {
 impl State {
     fn close(&self, address: &str, cause: &str) {
         self.closed.store(true, Ordering::Release);
+        self.left.send_replace(true);
         let unanswered = std::mem::take(&mut *self.unanswered.lock());
         for pending in unanswered.all.into_values() {
             // Whoever gave up needs no answer.
@@ -259,11 +337,22 @@ impl State {
         }
     }
 
+    /// What comes next goes elsewhere, if there is an elsewhere.
+    fn leave(&self) {
+        if self.shared.several {
+            self.left.send_replace(true);
+        }
+    }
+
+    /// Whether something is to be answered soon.
+    fn owes(&self) -> bool {
+        !self.unanswered.lock().prompt.is_empty()
+    }
+
     fn take(&self, down: Down) {
-        *self.heard.lock() = Moment::now();
+        self.silence.broken();
         for progress in down.progress {
-            let waits = self.unanswered.lock().all.get(&progress.number).and_then(|pending| pending.waits.clone());
-            let Some(to) = waits else { continue };
+            let Some(to) = self.note_waiting(progress.number) else { continue };
             progress.places.into_iter().for_each(|place| to.tell(wire::progress(place)));
         }
         for answer in down.answers {
@@ -272,6 +361,9 @@ impl State {
             let Some(pending) = unanswered.all.remove(&answer.number) else { continue };
             drop(unanswered);
             let Some(outcome) = answer.outcome else { continue };
+            if wire::is_of_this_server(&outcome) {
+                self.leave();
+            }
             let by_entry = wire::is_by_entry(&outcome);
             let pair = self.shared.told.note(pending.sent, answer.now, by_entry);
             let reply = Reply { sent: pending.sent, now: answer.now, outcome, pair };
@@ -282,6 +374,19 @@ impl State {
             // Nobody may be listening.
             let _ = self.shared.notices.send(notice);
         }
+    }
+}
+
+impl State {
+    /// Notes that a command waits in a queue; gives the one to tell how far it is.
+    fn note_waiting(&self, number: u64) -> Option<ProgressTo> {
+        let mut unanswered = self.unanswered.lock();
+        let Unanswered { all, prompt } = &mut *unanswered;
+        let pending = all.get(&number)?;
+        if !pending.cancelled {
+            prompt.remove(&number);
+        }
+        pending.waits.clone().filter(|_| !pending.reply.is_closed())
     }
 }
 
@@ -297,9 +402,17 @@ async fn batch(queue: &mut mpsc::UnboundedReceiver<grpc::Command>) -> Option<Up>
     Some(Up { commands })
 }
 
+/// Takes what the server says, until it ends, breaks or falls silent.
 async fn read(mut down: Streaming<Down>, state: Arc<State>, address: String) {
+    let too_long = state.silence.is_too_long(state.shared.silent_max(), || state.owes());
+    tokio::pin!(too_long);
     let cause = loop {
-        match down.message().await {
+        let message = tokio::select! {
+            biased;
+            message = down.message() => message,
+            () = &mut too_long => break "it does not answer".to_owned(),
+        };
+        match message {
             Ok(Some(message)) => state.take(message),
             Ok(None) => break "the connection was closed".to_owned(),
             Err(status) => break words(&status),

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_api::Problem;
 use leasehold_api::grpc::answer::Outcome;
 use leasehold_api::grpc::{self, event::Fact, notice, renew_result, watch_delivery};
+use leasehold_api::{Code, Problem};
 use leasehold_core::{LeaseId, Patience, Remaining, Span, Ttl};
 use prost::Message as _;
 use tonic::Status;
@@ -129,6 +129,12 @@ pub(super) fn is_by_entry(outcome: &Outcome) -> bool {
         | Outcome::Handover(_) => true,
         Outcome::Problem(_) | Outcome::Hello(_) | Outcome::Attached(_) => false,
     }
+}
+
+/// Whether an answer says that another server of the cluster may do better: this one has no leader, or is stopping.
+pub(super) fn is_of_this_server(outcome: &Outcome) -> bool {
+    let Outcome::Problem(problem) = outcome else { return false };
+    [Code::NoQuorum, Code::ShuttingDown].into_iter().any(|code| code.name() == problem.code)
 }
 
 pub(super) fn progress(place: grpc::WaitPlace) -> Progress {
