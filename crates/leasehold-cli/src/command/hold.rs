@@ -20,8 +20,9 @@ use crate::signals::Signals;
 const LOST: u8 = 79;
 /// How often a lease that does not end by time is looked after.
 const ENDLESS_EVERY: Duration = Duration::from_secs(10);
-/// The pause before a renewal is tried again.
-const PAUSE: Duration = Duration::from_millis(200);
+/// The pause before a renewal is tried again, and the longest one it grows to.
+const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// The shortest time that one renewal is given.
 const RENEWAL_MIN: Duration = Duration::from_millis(500);
 /// How long the release may delay the exit.
@@ -61,7 +62,7 @@ async fn keep(client: &HttpClient, id: Id, mut ttl: Ttl, validity: &Cell<Validit
 
 /// Renews once, however many attempts it takes within the validity; gives the ttl from now on.
 async fn renewed(client: &HttpClient, id: Id, patience: Duration, validity: &Cell<Validity>) -> Result<Ttl, String> {
-    let mut is_told = false;
+    let (mut is_told, mut pause) = (false, PAUSE);
     loop {
         let left = validity.get().left().unwrap_or(Duration::MAX);
         let attempt = tokio::time::timeout(patience.max(RENEWAL_MIN).min(left), client.renew(id, None)).await;
@@ -85,7 +86,8 @@ async fn renewed(client: &HttpClient, id: Id, patience: Duration, validity: &Cel
             let left = left.unwrap_or_default();
             output::message(format!("lease: renewal failed, trying again{left}: {cause}"));
         }
-        tokio::time::sleep(PAUSE.min(validity.get().left().unwrap_or(PAUSE))).await;
+        tokio::time::sleep(pause.min(validity.get().left().unwrap_or(pause))).await;
+        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 

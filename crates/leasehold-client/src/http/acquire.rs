@@ -14,7 +14,7 @@ use super::{Error, HttpClient, new_lease_id};
 use crate::Validity;
 
 /// The pause before a repetition, and the longest one it grows to.
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// A lease on its way. Dropping the future of [`Acquire::granted`] breaks the connection and so leaves the queue;
@@ -104,7 +104,7 @@ impl Acquire {
     }
 
     async fn attempt(&self, begun: Instant) -> Result<Next, Error> {
-        let call = self.client.grant_call(&self.request, self.patience_left(begun));
+        let call = self.client.grant_call(&self.request, self.patience_left(begun)).repeatable();
         let answer = match self.client.transport().once(&call).await {
             Ok(answer) => answer,
             Err(failure) if failure.sent => return Ok(Next::Lost(failure.error)),
@@ -146,14 +146,10 @@ impl Acquire {
         let over = self.is_over(begun);
         match error.code() {
             Some(Code::LeaseEnded | Code::UnknownLease) if !self.fixed && !over => Ok(Next::Anew),
-            Some(Code::ShuttingDown | Code::NoQuorum) if self.waits() && !over => Ok(Next::Lost(error)),
+            Some(Code::ShuttingDown | Code::NoQuorum) if !over => Ok(Next::Lost(error)),
             None if matches!(error, Error::Unreachable { .. }) => Ok(Next::Unreached(error)),
             _ => Err(error),
         }
-    }
-
-    fn waits(&self) -> bool {
-        self.wait != Patience::None
     }
 
     fn patience_left(&self, begun: Instant) -> Patience {

@@ -69,10 +69,10 @@ impl HttpClient {
     /// The call that grants a lease. With an id it can be repeated until its answer is known.
     pub(crate) fn grant_call(&self, request: &GrantRequest, wait: Patience) -> Call {
         let call = Call::new(Method::POST, waiting(self.url("leases"), wait)).json(request);
-        Call { timeout: timeout(wait), ..call }
+        Call { timeout: timeout(wait), repeatable: request.id.is_some(), ..call }
     }
 
-    /// Grants a lease, in one attempt; [`HttpClient::acquire`] also survives lost connections.
+    /// Grants a lease; without an id it is asked for once. [`HttpClient::acquire`] also survives the loss of a wait.
     pub async fn grant(&self, request: &GrantRequest, wait: Patience) -> Result<Lease, Error> {
         self.transport.ask(&self.grant_call(request, wait)).await
     }

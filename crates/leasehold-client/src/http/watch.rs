@@ -1,10 +1,11 @@
 //! Watching: every event once, in order, over reconnects.
 //!
-//! The watch remembers the revision up to which it has everything and resumes after it. It gives up only if the
-//! service refuses, above all with `compacted`, or if no server can be reached at the very first.
+//! The watch remembers the revision up to which it has everything and resumes after it, at the next address if a server
+//! is gone or cannot serve. It gives up only if the service refuses, above all with `compacted`, or if no server can be
+//! reached at the very first.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::Stream;
 use http::header::{ACCEPT, HeaderValue};
@@ -19,7 +20,7 @@ use super::transport::{CALL_TIMEOUT, Call, refusal};
 use super::{Error, HttpClient, Parser, ServerEvent};
 
 /// After how long without a byte the connection counts as lost.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// The pause before a reconnect, unless the server names one, and the longest one it grows to.
 const PAUSE: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -51,6 +52,10 @@ pub struct Watch {
     pause: Duration,
     /// Whether a server has ever answered.
     contact: bool,
+    /// Whether `last` was told by a server, not by the caller.
+    told: bool,
+    /// When the first attempt was made.
+    begun: Option<Instant>,
     over: bool,
 }
 
@@ -81,6 +86,8 @@ impl Watch {
             ready: VecDeque::new(),
             pause: PAUSE,
             contact: false,
+            told: false,
+            begun: None,
             over: false,
         }
     }
@@ -96,15 +103,34 @@ impl Watch {
             match self.step().await {
                 Ok(Some(delivery)) => return Ok(delivery),
                 Ok(None) => {}
-                Err(error) if self.contact && passes(&error) => {
-                    self.connection = None;
+                Err(error) if self.may_pass(&error) => {
+                    if let Some(connection) = self.connection.take() {
+                        self.client.transport().leave(&connection.addr);
+                    }
                     self.ready.clear();
                     tokio::time::sleep(self.pause).await;
                     self.pause = (self.pause * 2).min(PAUSE_MAX);
-                    return Ok(Delivery::Lost(error));
+                    if self.contact {
+                        return Ok(Delivery::Lost(error));
+                    }
                 }
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// Whether it may be better after a reconnect. Before the first contact a server is waited for only if it is there.
+    fn may_pass(&self, error: &Error) -> bool {
+        let begun = self.begun.is_some_and(|begun| begun.elapsed() < CALL_TIMEOUT);
+        match error {
+            Error::Unreachable { .. } => self.contact,
+            // Another server told of that revision, this one has not reached it.
+            Error::Refused(problem) if self.told && problem.field.as_deref() == Some("since") => true,
+            Error::Refused(problem) => {
+                let passes = matches!(problem.known_code().map(Code::retry), Some(Retry::Later | Retry::SameId));
+                passes && (self.contact || begun)
+            }
+            Error::Protocol { .. } => false,
         }
     }
 
@@ -133,10 +159,14 @@ impl Watch {
     }
 
     async fn connect(&mut self) -> Result<(), Error> {
+        self.begun.get_or_insert_with(Instant::now);
         let last = match self.last {
             Some(last) => last,
             // "From now on" is fixed before the first connection, so that the second one misses nothing.
-            None => self.client.cluster().await?.revision,
+            None => {
+                self.told = true;
+                self.client.cluster().await?.revision
+            }
         };
         self.last = Some(last);
         let mut url = listing(self.client.url("watch"), &self.prefix, None);
@@ -149,8 +179,14 @@ impl Watch {
         let call = Call { headers, ..Call::get(url) };
         let opened = self.client.transport().open(&call).await;
         let (addr, _, response) = opened.map_err(|failure| failure.error)?;
-        let response = accepted(&addr, response).await?;
-        self.contact = true;
+        let response = match accepted(&addr, response).await {
+            Ok(response) => response,
+            Err(error) => {
+                self.client.transport().leave(&addr);
+                return Err(error);
+            }
+        };
+        (self.contact, self.told) = (true, true);
         self.connection = Some(Connection { addr, body: response.into_body(), parser: Parser::default() });
         Ok(())
     }
@@ -191,7 +227,7 @@ impl Connection {
     async fn read(&mut self, ready: &mut VecDeque<ServerEvent>) -> Result<(), Error> {
         let lost = |cause: String| Error::Unreachable { addr: self.addr.clone(), cause };
         let frame = match tokio::time::timeout(SILENCE_MAX, self.body.frame()).await {
-            Err(_) => return Err(lost("nothing was heard for a minute".to_owned())),
+            Err(_) => return Err(lost("nothing was heard for half a minute".to_owned())),
             Ok(None) => return Err(lost("the server ended the watch".to_owned())),
             Ok(Some(Err(error))) => return Err(lost(super::error::cause_of(&error))),
             Ok(Some(Ok(frame))) => frame,
@@ -203,15 +239,6 @@ impl Connection {
             .map_err(|error| Error::Protocol { addr: self.addr.clone(), detail: error.to_string() })?;
         ready.extend(events);
         Ok(())
-    }
-}
-
-/// Whether it may be better after a reconnect.
-fn passes(error: &Error) -> bool {
-    match error {
-        Error::Unreachable { .. } => true,
-        Error::Refused(problem) => matches!(problem.known_code().map(Code::retry), Some(Retry::Later | Retry::SameId)),
-        Error::Protocol { .. } => false,
     }
 }
 

@@ -4,12 +4,16 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// What the server does with one request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reaction {
     /// Answers with a status and a body.
     Answer(u16, String),
+    /// Answers so, but takes its time.
+    #[allow(dead_code, reason = "not every suite that uses the server needs it")]
+    Late(Duration, u16, String),
     /// Answers with no content, and this header.
     #[allow(dead_code, reason = "not every suite that uses the server needs it")]
     Header(&'static str, &'static str),
@@ -108,6 +112,13 @@ fn react(mut stream: TcpStream, reaction: Reaction) {
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         ),
+        Reaction::Late(time, status, body) => {
+            thread::spawn(move || {
+                thread::sleep(time);
+                react(stream, Reaction::Answer(status, body));
+            });
+            Ok(())
+        }
         Reaction::Header(name, value) => {
             write!(stream, "HTTP/1.1 204 X\r\nlease-time: 4200\r\nconnection: close\r\n{name}: {value}\r\n\r\n")
         }
