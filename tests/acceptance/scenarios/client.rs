@@ -186,6 +186,28 @@ async fn losses_and_requests_come_unasked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_leads_is_told_over_the_loss_of_an_address() {
+    let server = Server::start();
+    let (near, far) = (Proxy::before(server.address), Proxy::before(server.address));
+    let (ann, bob) = (client(server.address), client(server.address));
+    let mut observe = Client::connect(&format!("{},{}", near.address, far.address)).unwrap().election("e").observe();
+    assert_eq!(soon("the first look", observe.next()).await.unwrap(), None);
+    let term = ann.election("e").candidate("ann").campaign().await.unwrap();
+    let seen = soon("the incumbent", observe.next()).await.unwrap();
+    assert_eq!(seen.map(|incumbent| incumbent.holder).as_deref(), Some("ann"));
+    near.swallow_everything();
+    near.cut();
+    term.resign().await.unwrap();
+    let _term = bob.election("e").candidate("bob").campaign().await.unwrap();
+    soon("the next incumbent", async {
+        while observe.next().await.unwrap().is_none_or(|incumbent| incumbent.holder != "bob") {}
+    })
+    .await;
+    let found = soon("a look", ann.incumbent("e")).await.unwrap();
+    assert_eq!(found.map(|incumbent| incumbent.holder).as_deref(), Some("bob"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_address_serves_when_the_first_does_not() {
     let server = Server::start();
     let proxy = Proxy::before(server.address);
