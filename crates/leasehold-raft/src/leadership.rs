@@ -56,7 +56,10 @@ pub(crate) async fn watch_leadership<M: Machine>(
                 (present, None)
             }
         };
-        tell.send_if_modified(|before| std::mem::replace(before, present) != present);
+        // Compared first: a look that finds nothing new must not wait for those who are just reading.
+        if *tell.borrow() != present {
+            tell.send_replace(present);
+        }
         tokio::select! {
             changed = server.changed() => if changed.is_err() { break },
             _ = ready.changed() => {}

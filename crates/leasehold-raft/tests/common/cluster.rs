@@ -145,7 +145,9 @@ impl Cluster {
             let started = Instant::now();
             loop {
                 let at = self.leader().await;
-                if let Leadership::Leads(leader) = *self.node(at).node.leadership().borrow()
+                // Not held while it is proposed: nobody could be told of another leader.
+                let present = *self.node(at).node.leadership().borrow();
+                if let Leadership::Leads(leader) = present
                     && self.node(at).propose_as(leader, payload(number)).await.is_ok()
                 {
                     break;
