@@ -1,6 +1,7 @@
 //! Clients that keep a server busy while it is hurt, and write down what they saw.
 //!
-//! Each repeats a command with the same id or `seq` until it has an answer, as every good client does.
+//! Each repeats a command with the same id or `seq` until it has an answer, as every good client does. One that has
+//! several addresses moves on to the next when a node refuses, breaks the connection or is silent.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,6 +28,10 @@ pub(crate) const EVERYTHING: &str = "/v1/ns/default/watch?since=0";
 
 /// How long a client repeats before something is wrong.
 const INSIST: Duration = Duration::from_secs(30);
+/// How long a node may be silent before a client with several addresses tries another.
+const SILENT: Duration = Duration::from_millis(1500);
+/// How long contenders wait in a queue.
+const WAIT: Duration = Duration::from_secs(3);
 /// How often a connection is lost before the answer, beside what the server's ends do to them.
 const LOST: f64 = 0.05;
 const LOCKS: [&str; 5] = ["lock/a", "lock/b", "lock/c", "lock/d", "lock/e"];
@@ -55,7 +60,7 @@ pub(crate) fn random_id(rng: &mut StdRng) -> String {
 /// What the clients of a run share.
 #[derive(Debug)]
 pub(crate) struct Run {
-    pub(crate) address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     seed: u64,
     stop: AtomicBool,
     /// The revision that watchers must see before they end; zero while it is not known.
@@ -68,14 +73,36 @@ struct Worker {
     name: String,
     rng: StdRng,
     client: Client,
+    /// Which address the client has.
+    at: usize,
     /// Whether the latest answer needed more than one attempt.
     repeated: bool,
     seen: History,
 }
 
 impl Run {
+    /// Clients of one server.
     pub(crate) fn new(address: SocketAddr, seed: u64) -> Arc<Run> {
-        Arc::new(Run { address, seed, stop: AtomicBool::new(false), last: AtomicU64::new(0) })
+        Run::over(vec![address], seed)
+    }
+
+    /// Clients of several nodes: each begins at another one and moves on.
+    pub(crate) fn over(addresses: Vec<SocketAddr>, seed: u64) -> Arc<Run> {
+        Arc::new(Run { addresses, seed, stop: AtomicBool::new(false), last: AtomicU64::new(0) })
+    }
+
+    /// The address with this number, counted round and round.
+    fn address(&self, at: usize) -> SocketAddr {
+        self.addresses[at % self.addresses.len()]
+    }
+
+    /// How long an answer may take: a lone server is waited for.
+    fn patience(&self, waits: bool) -> Duration {
+        match (self.addresses.len(), waits) {
+            (1, _) => INSIST,
+            (_, true) => WAIT + SILENT,
+            (_, false) => SILENT,
+        }
     }
 
     /// Tells everybody to come to an end.
@@ -93,11 +120,13 @@ impl Run {
     }
 
     fn worker(self: &Arc<Run>, kind: &str, number: u64) -> Worker {
+        let at = number as usize;
         Worker {
             run: Arc::clone(self),
             name: format!("{kind}{number}"),
             rng: StdRng::seed_from_u64(self.seed ^ (number << 8) ^ kind.len() as u64),
-            client: Client::new(self.address),
+            client: Client::new(self.address(at)),
+            at,
             repeated: false,
             seen: History::default(),
         }
@@ -164,43 +193,59 @@ impl Run {
 
     /// Watches everything from the first revision, going on after every interruption.
     pub(crate) fn watch(self: &Arc<Run>) -> thread::JoinHandle<History> {
+        self.watch_from(0)
+    }
+
+    /// Watches everything, beginning at this address.
+    pub(crate) fn watch_from(self: &Arc<Run>, first: usize) -> thread::JoinHandle<History> {
         let run = Arc::clone(self);
         thread::spawn(move || {
             let mut seen = History::default();
-            let mut last = 0;
-            let mut idle = Instant::now();
-            loop {
-                let events = match Events::open(run.address, EVERYTHING, (last > 0).then_some(last)) {
-                    Ok(Ok(events)) => events,
-                    Ok(Err(answer)) if answer.status == 503 => continue,
+            let (mut last, mut at, mut heard) = (0, first, Instant::now());
+            while !run.watched(last) {
+                let patience = run.patience(false);
+                let resume = (last > 0).then_some(last);
+                match Events::open_within(patience, run.address(at), EVERYTHING, resume) {
+                    Ok(Ok(events)) => {
+                        heard = Instant::now();
+                        last = run.read(&events, last, &mut seen);
+                    }
+                    Ok(Err(answer)) if answer.status == 503 => thread::sleep(Duration::from_millis(20)),
                     Ok(Err(answer)) => panic!("the watch after {last} was refused: {}", answer.text),
-                    Err(_) => {
-                        assert!(idle.elapsed() < INSIST, "no watch for {INSIST:?}");
-                        thread::sleep(Duration::from_millis(20));
-                        continue;
-                    }
-                };
-                idle = Instant::now();
-                loop {
-                    let end = run.last.load(Ordering::Acquire);
-                    if end > 0 && last >= end {
-                        return seen;
-                    }
-                    match events.next_within(Duration::from_millis(100)) {
-                        Some(Streamed::Message(message)) => {
-                            last = message.id;
-                            match message.event.as_str() {
-                                "change" => seen.changes.push(Change::new(&message)),
-                                "progress" => {}
-                                other => panic!("the watch was cut: {other}"),
-                            }
-                        }
-                        Some(Streamed::Ended | Streamed::Broke) => break,
-                        None => {}
+                    Err(_) => thread::sleep(Duration::from_millis(20)),
+                }
+                assert!(heard.elapsed() < INSIST, "no watch for {INSIST:?}");
+                at += 1;
+            }
+            seen
+        })
+    }
+
+    /// Reads a stream until it ends, is silent, or has told enough; returns the last revision that it told.
+    fn read(&self, events: &Events, mut last: u64, seen: &mut History) -> u64 {
+        let mut heard = Instant::now();
+        while !self.watched(last) && heard.elapsed() < self.patience(false) {
+            match events.next_within(Duration::from_millis(100)) {
+                Some(Streamed::Message(message)) => {
+                    heard = Instant::now();
+                    last = message.id;
+                    match message.event.as_str() {
+                        "change" => seen.changes.push(Change::new(&message)),
+                        "progress" => {}
+                        other => panic!("the watch was cut: {other}"),
                     }
                 }
+                Some(Streamed::Ended | Streamed::Broke) => break,
+                None => {}
             }
-        })
+        }
+        last
+    }
+
+    /// Whether watchers have seen enough.
+    fn watched(&self, last: u64) -> bool {
+        let end = self.last.load(Ordering::Acquire);
+        end > 0 && last >= end
     }
 }
 
@@ -213,6 +258,7 @@ impl Worker {
 
     fn insist_with(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let began = Instant::now();
+        self.client.patience = self.run.patience(path.contains("?wait="));
         self.repeated = self.rng.random_bool(LOST);
         if self.repeated {
             self.client.send_and_leave(method, path, headers, body.as_bytes());
@@ -221,14 +267,21 @@ impl Worker {
         loop {
             let answer: io::Result<Answer> = self.client.send(method, path, headers, body.as_bytes());
             match answer {
-                Ok(answer) if answer.status == 503 => {}
+                Ok(answer) if answer.status == 503 => self.move_on(),
                 Ok(answer) => return answer,
-                Err(_) => self.client.hang_up(),
+                Err(_) => self.move_on(),
             }
             assert!(began.elapsed() < INSIST, "{}: no answer to {method} {path} for {INSIST:?}", self.name);
             self.repeated = true;
             thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    fn move_on(&mut self) {
+        self.at += 1;
+        let patience = self.client.patience;
+        self.client = Client::new(self.run.address(self.at));
+        self.client.patience = patience;
     }
 
     fn hold_a_lock(&mut self, turn: u64) {
@@ -238,7 +291,7 @@ impl Worker {
         let ttl = self.rng.random_range(700..1800);
         let body = json!({ "id": id, "holder": holder, "ttl": ttl, "resource": resource });
         let waits = self.rng.random_bool(0.7);
-        let path = if waits { format!("{LEASES}?wait=3s") } else { LEASES.to_owned() };
+        let path = if waits { format!("{LEASES}?wait={}s", WAIT.as_secs()) } else { LEASES.to_owned() };
         let answer = self.insist("POST", &path, &body);
         match (answer.status, answer.code()) {
             (201, _) => self.note_hold(&holder, resource, &answer),

@@ -286,8 +286,18 @@ pub(crate) struct Events {
 impl Events {
     /// Opens a stream; an answer that is not one is given back.
     pub(crate) fn open(address: SocketAddr, path: &str, last: Option<u64>) -> io::Result<Result<Events, Answer>> {
+        Events::open_within(USUAL, address, path, last)
+    }
+
+    /// Opens a stream of a server that may be silent for only so long.
+    pub(crate) fn open_within(
+        patience: Duration,
+        address: SocketAddr,
+        path: &str,
+        last: Option<u64>,
+    ) -> io::Result<Result<Events, Answer>> {
         let mut connection = connect(address)?;
-        connection.get_ref().set_read_timeout(Some(USUAL))?;
+        connection.get_ref().set_read_timeout(Some(patience))?;
         let resume = last.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
         let sent = Instant::now();
         let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\naccept: text/event-stream\r\n{resume}\r\n");

@@ -29,6 +29,12 @@ pub(crate) struct Setup {
     pub(crate) data: Option<PathBuf>,
     /// An address; a free one if none is given.
     pub(crate) listen: Option<String>,
+    /// More words of its command line.
+    pub(crate) args: Vec<String>,
+    /// Variables of its environment.
+    pub(crate) env: Vec<(String, String)>,
+    /// A command that runs it in another place and becomes it.
+    pub(crate) through: Vec<String>,
 }
 
 /// A server that did not start.
@@ -39,14 +45,12 @@ pub(crate) struct Refused {
     pub(crate) after: Duration,
 }
 
-/// A running server process.
+/// A server process, and how to start it again.
 pub(crate) struct Server {
-    process: Child,
+    process: Process,
     pub(crate) address: SocketAddr,
     pub(crate) data: PathBuf,
-    config: Option<PathBuf>,
-    stderr: Arc<Mutex<String>>,
-    reader: Option<thread::JoinHandle<()>>,
+    launch: Launch,
     _home: Arc<TempDir>,
 }
 
@@ -71,22 +75,47 @@ impl Server {
 
     /// Starts a server, or tells how it refused.
     pub(crate) fn attempt(setup: Setup) -> Result<Server, Refused> {
+        let mut server = Server::begin(setup);
+        server.until_ready().map(|()| server)
+    }
+
+    /// Starts a server and does not wait until it is ready.
+    pub(crate) fn begin(setup: Setup) -> Server {
         let home = Arc::new(TempDir::new().unwrap());
-        let data = setup.data.unwrap_or_else(|| home.path().join("data"));
         let config = setup.config.map(|text| {
             let path = home.path().join("lease.toml");
             std::fs::write(&path, text).unwrap();
             path
         });
-        let listen = setup.listen.unwrap_or_else(|| format!("127.0.0.1:{}", free_port()));
-        let spawned = spawn(&listen, &data, config.as_deref())?;
-        Ok(spawned.into_server(data, config, home))
+        let launch = Launch {
+            listen: setup.listen.unwrap_or_else(|| format!("127.0.0.1:{}", free_port())),
+            data: setup.data.unwrap_or_else(|| home.path().join("data")),
+            config,
+            args: setup.args,
+            env: setup.env,
+            through: setup.through,
+        };
+        Server::launched(launch, home)
     }
 
     /// Starts a second process with other flags beside this one, on the same data directory if `data` is.
     pub(crate) fn attempt_beside(&self, listen: &str, data: &Path) -> Result<Server, Refused> {
-        let home = Arc::clone(&self._home);
-        spawn(listen, data, None).map(|spawned| spawned.into_server(data.to_path_buf(), None, home))
+        let launch = Launch { listen: listen.to_owned(), data: data.to_path_buf(), ..Launch::default() };
+        let mut server = Server::launched(launch, Arc::clone(&self._home));
+        server.until_ready().map(|()| server)
+    }
+
+    fn launched(launch: Launch, home: Arc<TempDir>) -> Server {
+        let process = Process::start(&launch);
+        // Replaced by what the server prints; a port of zero stands for any.
+        let address = launch.listen.parse().unwrap();
+        Server { process, address, data: launch.data.clone(), launch, _home: home }
+    }
+
+    /// Waits until the server says that it is ready, or tells how it refused.
+    pub(crate) fn until_ready(&mut self) -> Result<(), Refused> {
+        self.address = self.process.until_ready()?;
+        Ok(())
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -94,17 +123,17 @@ impl Server {
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.process.id()
+        self.process.child.id()
     }
 
     /// Tells whether the process still runs.
     pub(crate) fn runs(&mut self) -> bool {
-        self.process.try_wait().unwrap().is_none()
+        self.process.child.try_wait().unwrap().is_none()
     }
 
     /// Everything the present process said on stderr so far.
     pub(crate) fn stderr(&self) -> String {
-        self.stderr.lock().unwrap().clone()
+        self.process.stderr()
     }
 
     /// What it said on stderr, once that contains `text`: being ready is told on stdout, and the two are read apart.
@@ -157,11 +186,19 @@ impl Server {
 
     /// Starts again, or tells how it refused.
     pub(crate) fn try_restart(&mut self) -> Result<(), Refused> {
-        let spawned = spawn(&self.address.to_string(), &self.data, self.config.as_deref())?;
-        self.process = spawned.process;
-        self.stderr = spawned.stderr;
-        self.reader = Some(spawned.reader);
-        Ok(())
+        self.begin_again();
+        self.until_ready()
+    }
+
+    /// Starts again and does not wait until it is ready.
+    pub(crate) fn begin_again(&mut self) {
+        self.launch.listen = self.address.to_string();
+        self.process = Process::start(&self.launch);
+    }
+
+    /// Changes the words of the command line that later starts use.
+    pub(crate) fn change_args(&mut self, args: Vec<String>) {
+        self.launch.args = args;
     }
 
     /// The log files, oldest first.
@@ -174,43 +211,112 @@ impl Server {
     }
 
     fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.process.id().try_into().unwrap()).unwrap();
+        let pid = Pid::from_raw(self.pid().try_into().unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
     }
 
-    fn wait_for_end(&mut self) -> ExitStatus {
-        let status = ended_within(&mut self.process, PATIENCE).expect("the server ends when told to");
+    /// Waits until the process has ended, and tells how.
+    pub(crate) fn wait_for_end(&mut self) -> ExitStatus {
+        self.process.end_within(PATIENCE).expect("the server ends when told to")
+    }
+}
+
+/// What a process is started from, again and again.
+#[derive(Clone, Debug, Default)]
+struct Launch {
+    listen: String,
+    data: PathBuf,
+    config: Option<PathBuf>,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+    through: Vec<String>,
+}
+
+impl Launch {
+    fn command(&self) -> Command {
+        let mut command = command(&self.listen, &self.data, self.config.as_deref());
+        command.args(&self.args).envs(self.env.iter().cloned());
+        let [through, words @ ..] = self.through.as_slice() else { return command };
+        let mut outer = Command::new(through);
+        outer.args(words).arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => outer.env(name, value),
+                None => outer.env_remove(name),
+            };
+        }
+        outer.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        outer
+    }
+}
+
+/// One process; it ends when this is dropped.
+struct Process {
+    child: Child,
+    listen: String,
+    started: Instant,
+    /// The address, when it says that it is ready.
+    ready: mpsc::Receiver<Option<SocketAddr>>,
+    stderr: Arc<Mutex<String>>,
+    reader: Option<thread::JoinHandle<()>>,
+}
+
+impl Process {
+    fn start(launch: &Launch) -> Process {
+        let started = Instant::now();
+        let mut child = launch.command().spawn().unwrap();
+        let stdout = child.stdout.take().unwrap();
+        let (stderr, reader) = collect(child.stderr.take().unwrap());
+        let (send, ready) = mpsc::channel();
+        thread::spawn(move || {
+            let mut address = None;
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let listens = line.trim().strip_prefix("listen").and_then(|rest| rest.trim().strip_prefix("http://"));
+                if let Some(rest) = listens {
+                    address = rest.split_whitespace().next().and_then(|text| text.parse::<SocketAddr>().ok());
+                }
+                if line.starts_with("ready in ") {
+                    // The rest is read and forgotten, so that the server never writes into a closed pipe.
+                    let _ = send.send(address);
+                }
+            }
+        });
+        Process { child, listen: launch.listen.clone(), started, ready, stderr, reader: Some(reader) }
+    }
+
+    fn until_ready(&mut self) -> Result<SocketAddr, Refused> {
+        match self.ready.recv_timeout(PATIENCE) {
+            Ok(address) => Ok(address.expect("the address is printed before `ready`")),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("not ready within {PATIENCE:?}"),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                let status = self.end_within(PATIENCE).expect("a server without stdout is ending");
+                Err(Refused { status, stderr: self.stderr(), after: self.started.elapsed() })
+            }
+        }
+    }
+
+    fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    fn end_within(&mut self, patience: Duration) -> Option<ExitStatus> {
+        let status = ended_within(&mut self.child, patience)?;
         if let Some(reader) = self.reader.take() {
             reader.join().unwrap();
         }
-        status
+        Some(status)
     }
 }
 
-impl Drop for Server {
+impl Drop for Process {
     fn drop(&mut self) {
-        if self.process.try_wait().is_ok_and(|status| status.is_none()) {
-            let _ = self.process.kill();
-            let _ = self.process.wait();
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
         }
         if thread::panicking() {
-            println!("--- stderr of the server on {}:\n{}---", self.address, self.stderr());
+            println!("--- stderr of the server on {}:\n{}---", self.listen, self.stderr());
         }
-    }
-}
-
-/// A process that said it is ready.
-struct Spawned {
-    process: Child,
-    address: SocketAddr,
-    stderr: Arc<Mutex<String>>,
-    reader: thread::JoinHandle<()>,
-}
-
-impl Spawned {
-    fn into_server(self, data: PathBuf, config: Option<PathBuf>, home: Arc<TempDir>) -> Server {
-        let Spawned { process, address, stderr, reader } = self;
-        Server { process, address, data, config, stderr, reader: Some(reader), _home: home }
     }
 }
 
@@ -222,50 +328,11 @@ pub(crate) fn command(listen: &str, data: &Path, config: Option<&Path>) -> Comma
         command.arg("--config").arg(config);
     }
     // What a developer has set must not reach the server under test.
-    for name in ["LEASE_ADDR", "LEASE_TOKEN", "LEASE_NAMESPACE", "LEASE_HOLDER", "LEASE_OUTPUT", "RUST_LOG"] {
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("LEASE_") || name == "RUST_LOG") {
         command.env_remove(name);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-/// Starts a process and waits until it is ready or ends.
-fn spawn(listen: &str, data: &Path, config: Option<&Path>) -> Result<Spawned, Refused> {
-    let started = Instant::now();
-    let mut process = command(listen, data, config).spawn().unwrap();
-    let stdout = process.stdout.take().unwrap();
-    let (stderr, reader) = collect(process.stderr.take().unwrap());
-    let (send, ready) = mpsc::channel();
-    thread::spawn(move || {
-        let mut address = None;
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            let listens = line.trim().strip_prefix("listen").and_then(|rest| rest.trim().strip_prefix("http://"));
-            if let Some(rest) = listens {
-                address = rest.split_whitespace().next().and_then(|text| text.parse::<SocketAddr>().ok());
-            }
-            if line.starts_with("ready in ") {
-                // The rest is read and forgotten, so that the server never writes into a closed pipe.
-                let _ = send.send(address);
-            }
-        }
-    });
-    match ready.recv_timeout(PATIENCE) {
-        Ok(address) => {
-            let address = address.expect("the address is printed before `ready`");
-            Ok(Spawned { process, address, stderr, reader })
-        }
-        Err(mpsc::RecvTimeoutError::Timeout) => {
-            let _ = process.kill();
-            let _ = process.wait();
-            panic!("not ready within {PATIENCE:?}; stderr:\n{}", stderr.lock().unwrap());
-        }
-        Err(mpsc::RecvTimeoutError::Disconnected) => {
-            let status = ended_within(&mut process, PATIENCE).expect("a server without stdout is ending");
-            reader.join().unwrap();
-            let stderr = stderr.lock().unwrap().clone();
-            Err(Refused { status, stderr, after: started.elapsed() })
-        }
-    }
 }
 
 pub(crate) fn collect(mut from: impl Read + Send + 'static) -> (Arc<Mutex<String>>, thread::JoinHandle<()>) {

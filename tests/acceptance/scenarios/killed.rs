@@ -9,15 +9,8 @@ use rand::{Rng, SeedableRng};
 use crate::checkers::check_all;
 use crate::clients::Run;
 use crate::history::History;
+use crate::load::seed;
 use crate::server::{Server, Setup, command, free_port, heavy};
-
-/// A seed that can be given again: `ACCEPT_SEED=… cargo test …`.
-fn seed() -> u64 {
-    let given = std::env::var("ACCEPT_SEED").ok().and_then(|text| text.parse().ok());
-    let seed = given.unwrap_or_else(|| rand::random::<u64>() >> 1);
-    println!("ACCEPT_SEED={seed}");
-    seed
-}
 
 #[test]
 fn killed_again_and_again_under_load_it_keeps_its_promises() {
