@@ -151,6 +151,8 @@ pub struct RaftSection {
     pub(crate) election_max: SpanText,
     /// When the log has grown by so many bytes, nodes compare their states and write snapshots.
     pub snapshot_bytes: u64,
+    /// So many entries stay in the log behind a snapshot, so that a node that was away for a short time needs none.
+    pub retained_entries: u64,
 }
 
 impl Default for RaftSection {
@@ -160,6 +162,7 @@ impl Default for RaftSection {
             election_min: SpanText(Span(300)),
             election_max: SpanText(Span(600)),
             snapshot_bytes: 256 << 20,
+            retained_entries: 10_000,
         }
     }
 }

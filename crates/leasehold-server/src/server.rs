@@ -125,6 +125,7 @@ fn node_options(config: &Config, address: SocketAddr) -> Result<leasehold_raft::
         election_min,
         election_max,
         snapshot_bytes: config.raft.snapshot_bytes,
+        retained_entries: config.raft.retained_entries,
         // Between the mark where new work is refused and the one where nothing is proposed any more.
         disk_floor: config.disk_reserve / 2,
         ..leasehold_raft::Options::new(&config.data)

@@ -104,7 +104,7 @@ fn default_of(key: &str, peers: Option<&Peers>) -> String {
 
 /// What only the file can say.
 fn file_settings(config: &Config, file: &File) -> Vec<(String, String)> {
-    let RaftSection { heartbeat, election_min, election_max, snapshot_bytes } = &config.raft;
+    let RaftSection { heartbeat, election_min, election_max, snapshot_bytes, retained_entries } = &config.raft;
     let mut settings = vec![
         ("connections".to_owned(), config.connections.to_string()),
         ("disk_reserve".to_owned(), config.disk_reserve.to_string()),
@@ -113,6 +113,7 @@ fn file_settings(config: &Config, file: &File) -> Vec<(String, String)> {
         ("raft.election_min".to_owned(), election_min.to_string()),
         ("raft.election_max".to_owned(), election_max.to_string()),
         ("raft.snapshot_bytes".to_owned(), snapshot_bytes.to_string()),
+        ("raft.retained_entries".to_owned(), retained_entries.to_string()),
         ("log.level".to_owned(), config.log.level.clone()),
         ("log.format".to_owned(), config.log.format.to_string()),
     ];
