@@ -1,12 +1,13 @@
 //! How stale this node's state may be: the time since it last had all that the leader had committed.
 //!
 //! Every append and heartbeat tells how far the leader has committed. The moment it came counts once this node has applied
-//! that far; a node that hears its leader but lags behind is as stale as it is behind.
+//! that far; a node that hears its leader but lags behind is as stale as it is behind. One that hears nobody follows nobody.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::machine::Progress;
 
@@ -15,6 +16,7 @@ use crate::machine::Progress;
 pub(crate) struct Heard {
     progress: Arc<Progress>,
     marks: Mutex<Marks>,
+    came: Notify,
 }
 
 #[derive(Debug)]
@@ -23,12 +25,15 @@ struct Marks {
     up_to_date: Instant,
     /// A later moment at which it had everything, if it has applied all before this index meanwhile.
     next: Option<(Instant, u64)>,
+    /// When the last message came.
+    last: Option<Instant>,
 }
 
 impl Heard {
     /// Before anything is heard, the start of the node counts.
     pub(crate) fn new(progress: Arc<Progress>) -> Heard {
-        Heard { progress, marks: Mutex::new(Marks { up_to_date: Instant::now(), next: None }) }
+        let marks = Marks { up_to_date: Instant::now(), next: None, last: None };
+        Heard { progress, marks: Mutex::new(marks), came: Notify::new() }
     }
 
     /// Notes that a message of the leader came at `came` and told of `committed` as the last entry committed.
@@ -39,6 +44,19 @@ impl Heard {
         // An older mark that is not reached yet stays: under load the newest one would never be.
         marks.next.get_or_insert((came, committed.map_or(0, |last| last + 1)));
         marks.settle(applied);
+        marks.last = marks.last.max(Some(came));
+        drop(marks);
+        self.came.notify_one();
+    }
+
+    /// Returns how long ago a leader was heard; none if this process never heard one.
+    pub(crate) fn silence(&self) -> Option<Duration> {
+        self.marks.lock().last.map(|last| last.elapsed())
+    }
+
+    /// Returns when a leader is heard; for one listener, and at once if one was heard since it last listened.
+    pub(crate) async fn came(&self) {
+        self.came.notified().await;
     }
 
     /// Notes that this node led at `when`, acknowledged by a majority.
@@ -71,7 +89,7 @@ mod tests {
     fn a_message_counts_from_when_it_came_once_its_commits_are_applied() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut marks = Marks { up_to_date: start, next: None };
+        let mut marks = Marks { up_to_date: start, next: None, last: None };
         let mut hear = |came, wanted, applied| {
             marks.settle(applied);
             marks.next.get_or_insert((came, wanted));

@@ -2,7 +2,8 @@
 //!
 //! A leader is ready when its own first entry is applied. It is cut off when no majority has acknowledged anything it sent for longer
 //! than an election takes: openraft refuses proposals from then on, and another node may lead. It leads again under the same
-//! leadership if acknowledgements return before it hears of another one.
+//! leadership if acknowledgements return before it hears of another one. A node follows whom it hears: what it knows from before
+//! its start, or from a leader that has been silent for two elections, is nobody.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -52,9 +53,12 @@ pub(crate) async fn watch_leadership<M: Machine>(
                 heard.led(majority.acked(leader));
                 (verdict, Some(look_again))
             }
-            Leadership::Leads(_) | Leadership::CutOff(_) | Leadership::Follows(_) | Leadership::Unknown => {
-                (present, None)
-            }
+            Leadership::Follows(_) => match heard.silence().and_then(|silence| (2 * election_max).checked_sub(silence))
+            {
+                Some(left) => (present, Some(left + DOUBT)),
+                None => (Leadership::Unknown, None),
+            },
+            Leadership::Leads(_) | Leadership::CutOff(_) | Leadership::Unknown => (present, None),
         };
         // Compared first: a look that finds nothing new must not wait for those who are just reading.
         if *tell.borrow() != present {
@@ -63,6 +67,7 @@ pub(crate) async fn watch_leadership<M: Machine>(
         tokio::select! {
             changed = server.changed() => if changed.is_err() { break },
             _ = ready.changed() => {}
+            () = heard.came(), if present == Leadership::Unknown => {}
             () = tokio::time::sleep(look_again.unwrap_or_default()), if look_again.is_some() => {}
         }
     }

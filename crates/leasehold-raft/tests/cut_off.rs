@@ -55,6 +55,27 @@ async fn a_leader_without_a_majority_is_cut_off_and_leads_again_with_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_hears_nobody_follows_nobody_also_after_a_restart() {
+    let mut cluster = Cluster::of_three(patient).await;
+    cluster.propose(0..5).await;
+    let at = cluster.leader().await;
+    let left = cluster.follower().await;
+    for other in (0..3).filter(|other| *other != left) {
+        cluster.stop(other).await;
+    }
+    let told = |cluster: &Cluster| *cluster.node(left).node.leadership().borrow();
+    assert!(matches!(told(&cluster), Leadership::Follows(_)), "it may only be late");
+    until("it follows nobody", || told(&cluster) == Leadership::Unknown).await;
+    cluster.stop(left).await;
+    cluster.start(left).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(told(&cluster), Leadership::Unknown, "its vote tells of a leader that is gone");
+    cluster.start(at).await;
+    cluster.leader().await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_leader_on_a_busy_machine_is_not_cut_off() {
     let mut cluster = Cluster::of_three(patient).await;
     let at = cluster.leader().await;
