@@ -149,7 +149,9 @@ impl State {
         events: &mut Vec<Event>,
     ) -> Result<bool, Box<Rejection>> {
         self.check_shape(asks, lease)?;
-        let Some(number) = self.namespaces.number(namespace) else { return Ok(false) };
+        let Some(number) = self.namespaces.number(namespace) else {
+            return if self.is_resting() { self.check_resting(asks) } else { Ok(false) };
+        };
         let keys: Vec<ResourceKey> = asks.claims.iter().map(|ask| (number, ask.resource.clone())).collect();
         for key in &keys {
             self.settle_resource(key, events);
@@ -166,6 +168,15 @@ impl State {
             return Err(Rejection::limit(Bound::Waiters, self.limits.waiters));
         }
         Ok(true)
+    }
+
+    /// Checks what is asked for in a namespace that has nothing yet, while everything rests.
+    fn check_resting(&self, asks: &Asks) -> Result<bool, Box<Rejection>> {
+        match (asks.claims.first(), asks.patience) {
+            (None, _) => Ok(false),
+            (Some(first), Patience::None) => Err(Box::new(Rejection::Held(self.resting(&first.resource)))),
+            (Some(_), Patience::For(_) | Patience::Endless) => Ok(true),
+        }
     }
 
     fn check_shape(&self, asks: &Asks, lease: Option<LeaseKey>) -> Result<(), Box<Rejection>> {
@@ -246,6 +257,10 @@ impl State {
         };
         for ask in &wait.asks {
             let resource = self.resource_or_new(key.namespace, ask);
+            if self.is_resting() {
+                // A resource that is wanted rests by itself, so that the end of its rest hands it on.
+                self.rest(&resource, self.rests_until);
+            }
             let holder = self.leases.get(&key).expect("only living leases wait").holder.clone();
             self.join_queue(&resource, &wait, key, ask);
             let queue = self.resources.get(&resource).and_then(|row| row.queue.as_ref());
@@ -333,13 +348,23 @@ impl State {
 
     /// Takes a waiter from the queue of one resource.
     pub(crate) fn leave_queue(&mut self, resource: &ResourceKey, wait: &Wait) {
-        self.change_resource(resource, |row| {
+        let all_rest = if self.is_resting() { self.rests_until } else { LeaseTime::ZERO };
+        let unwanted = self.change_resource(resource, |row| {
             let queue = row.queue.as_mut().expect("a waiter stands in a queue");
             queue.leave(wait.priority, wait.number);
             if queue.is_empty() {
                 row.queue = None;
             }
+            // It rested by itself only to be handed on.
+            let unwanted = row.queue.is_none() && all_rest > LeaseTime::ZERO && row.rests_until == all_rest;
+            if unwanted {
+                row.rests_until = LeaseTime::ZERO;
+            }
+            unwanted
         });
+        if unwanted {
+            self.deadlines.remove(all_rest, Due::Rest(resource.clone()));
+        }
     }
 }
 

@@ -12,6 +12,8 @@ pub(crate) enum Due {
     Lease(LeaseKey),
     /// The patience of a wait.
     Wait(LeaseKey, Revision),
+    /// The rest of all resources after a restore.
+    AllRest,
     /// The rest of a resource.
     Rest(ResourceKey),
 }
@@ -23,6 +25,7 @@ pub(crate) struct Deadlines {
     leases: OrderedSet<(LeaseTime, LeaseKey)>,
     waits: BTreeSet<(LeaseTime, LeaseKey, Revision)>,
     rests: BTreeSet<(LeaseTime, ResourceKey)>,
+    all_rest: Option<LeaseTime>,
 }
 
 impl Deadlines {
@@ -40,6 +43,7 @@ impl Deadlines {
         match due {
             Due::Lease(lease) => self.leases.insert((at, lease)),
             Due::Wait(lease, number) => drop(self.waits.insert((at, lease, number))),
+            Due::AllRest => self.all_rest = Some(at),
             Due::Rest(resource) => drop(self.rests.insert((at, resource))),
         }
     }
@@ -49,6 +53,7 @@ impl Deadlines {
         match due {
             Due::Lease(lease) => self.leases.remove(&(at, lease)),
             Due::Wait(lease, number) => drop(self.waits.remove(&(at, lease, number))),
+            Due::AllRest => self.all_rest = None,
             Due::Rest(resource) => drop(self.rests.remove(&(at, resource))),
         }
     }
@@ -58,20 +63,22 @@ impl Deadlines {
         let leases = self.leases.first().map(|row| row.0);
         let waits = self.waits.first().map(|row| row.0);
         let rests = self.rests.first().map(|row| row.0);
-        [leases, waits, rests].into_iter().flatten().min()
+        [leases, waits, self.all_rest, rests].into_iter().flatten().min()
     }
 
     /// What is over at `now` and has the earliest deadline; leases before waits before rests.
     pub(crate) fn first_due(&self, now: LeaseTime) -> Option<(LeaseTime, Due)> {
         let leases = self.leases.first().map(|(at, lease)| (*at, 0, Due::Lease(*lease)));
         let waits = self.waits.first().map(|(at, lease, number)| (*at, 1, Due::Wait(*lease, *number)));
-        let rests = self.rests.first().map(|(at, resource)| (*at, 2, Due::Rest(resource.clone())));
-        let (at, _, due) = [leases, waits, rests].into_iter().flatten().min_by_key(|(at, kind, _)| (*at, *kind))?;
+        let all_rest = self.all_rest.map(|at| (at, 2, Due::AllRest));
+        let rests = self.rests.first().map(|(at, resource)| (*at, 3, Due::Rest(resource.clone())));
+        let (at, _, due) =
+            [leases, waits, all_rest, rests].into_iter().flatten().min_by_key(|(at, kind, _)| (*at, *kind))?;
         at.is_due(now).then_some((at, due))
     }
 
     /// How many things end by time.
     pub(crate) fn len(&self) -> usize {
-        self.leases.len() + self.waits.len() + self.rests.len()
+        self.leases.len() + self.waits.len() + self.rests.len() + usize::from(self.all_rest.is_some())
     }
 }

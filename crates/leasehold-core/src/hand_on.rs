@@ -7,7 +7,7 @@
 use crate::deadlines::Due;
 use crate::queue::{Place, Waiter};
 use crate::resource::{Resource, ResourceKey};
-use crate::{Ask, Event, LeaseKey, LeaseTime, NamespaceId, Revision, State, Token, Wait};
+use crate::{Ask, Event, LeaseKey, LeaseTime, NamespaceId, Revision, Span, State, Token, Wait};
 
 /// How a resource stands after one of its claims ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl State {
 
     /// The first waiter of a resource that does not rest.
     pub(crate) fn first_in_line(&self, resource: &ResourceKey) -> Option<(LeaseKey, &Wait)> {
-        let row = self.resources.get(resource).filter(|row| !row.rests(self.now))?;
+        let row = self.resources.get(resource).filter(|row| self.rest_of(row).is_none())?;
         let (place, waiter) = self.first_living(resource.0, row)?;
         let lease = LeaseKey { namespace: resource.0, id: waiter.lease };
         Some((lease, self.leases.get(&lease)?.wait(place.1)?))
@@ -100,7 +100,7 @@ impl State {
     }
 
     fn is_free(&self, row: &Resource, ask: &Ask) -> bool {
-        !row.rests(self.now) && row.admits(ask.mode, self.limits.shared_holders)
+        self.rest_of(row).is_none() && row.admits(ask.mode, self.limits.shared_holders)
     }
 
     /// The first waiter whose time is not over.
@@ -134,7 +134,7 @@ impl State {
 
     /// Tells whether a newcomer may have a resource at once: it is free, and nobody of its priority waits.
     pub(crate) fn is_open(&self, key: &ResourceKey, ask: &Ask, priority: i32) -> bool {
-        let Some(row) = self.resources.get(key) else { return true };
+        let Some(row) = self.resources.get(key) else { return !self.is_resting() };
         let overtakes = |(place, _): (Place, Waiter)| place.0.0 < priority;
         self.is_free(row, ask) && self.first_living(key.0, row).is_none_or(overtakes)
     }
@@ -188,6 +188,13 @@ impl State {
             self.namespaces.usage_mut(namespace).resources += 1;
         }
         key
+    }
+
+    /// How long a resource still rests, by itself or after a restore.
+    pub(crate) fn rest_of(&self, row: &Resource) -> Option<Span> {
+        let own = if row.rests(self.now) { row.rests_until } else { LeaseTime::ZERO };
+        let until = if self.is_resting() { own.max(self.rests_until) } else { own };
+        (until > LeaseTime::ZERO).then(|| self.until(until))
     }
 
     /// Lets a resource rest until `until`, or longer if it already does.

@@ -53,6 +53,7 @@ impl State {
             ensure(weight == lease.weight, || format!("{key:?} weighs {weight}, counted {}", lease.weight))?;
         }
         let rests = self.resources.iter().filter(|(_, row)| row.rests_until > LeaseTime::ZERO).count();
+        let rests = rests + usize::from(self.rests_until > LeaseTime::ZERO);
         let indexed = Deadlines::len(&self.deadlines);
         ensure(indexed == deadlines + rests, || format!("{indexed} deadlines indexed, {} exist", deadlines + rests))
     }
@@ -76,6 +77,9 @@ impl State {
                 });
                 ensure(same, || format!("{:?} waits for {key:?} one-sidedly", waiter.lease))?;
             }
+            ensure(row.queue.is_none() || !self.is_resting() || row.rests_until >= self.rests_until, || {
+                format!("{key:?} is wanted and nothing hands it on when the rest is over")
+            })?;
             ensure(row.queue.as_ref().is_none_or(|queue| !queue.is_empty()), || {
                 format!("{key:?} keeps an empty queue")
             })?;

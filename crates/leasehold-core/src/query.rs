@@ -245,7 +245,7 @@ impl State {
             holders: self.holder_views(key, row),
             holder_count: row.holders.len() as u32,
             queue: row.queue_len() as u32,
-            rests: row.rests(self.now).then(|| self.until(row.rests_until)),
+            rests: self.rest_of(row),
             last_token: row.last_token,
             usual_hold: (row.usual_hold > Span::ZERO).then_some(row.usual_hold),
         }
@@ -253,15 +253,27 @@ impl State {
 
     /// Who and what stands between a newcomer of this priority and a resource.
     pub(crate) fn held_by(&self, key: &ResourceKey, priority: i32) -> HeldBy {
-        let row = self.resources.get(key).expect("what is not open exists");
+        let Some(row) = self.resources.get(key) else { return self.resting(&key.1) };
         let position = row.queue.as_ref().map_or(1, |queue| queue.next_position(priority));
         HeldBy {
             resource: key.1.clone(),
             holders: self.holder_views(key, row),
             holder_count: row.holders.len() as u32,
             queue: row.queue_len() as u32,
-            rests: row.rests(self.now).then(|| self.until(row.rests_until)),
+            rests: self.rest_of(row),
             estimate: row.estimate(position, self.longest_held(key, row)),
+        }
+    }
+
+    /// What stands between a newcomer and a resource that nobody knows, while everything rests.
+    pub(crate) fn resting(&self, name: &ResourceName) -> HeldBy {
+        HeldBy {
+            resource: name.clone(),
+            holders: Vec::new(),
+            holder_count: 0,
+            queue: 0,
+            rests: self.rests(),
+            estimate: None,
         }
     }
 

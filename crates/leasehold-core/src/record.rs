@@ -27,6 +27,8 @@ pub enum Record {
     Entry(EntryRecord),
     /// An ended lease.
     Tombstone(Box<TombstoneRecord>),
+    /// The rest of all resources after a restore; the second record, and only while there is one.
+    Rest(RestRecord),
 }
 
 /// What there is once.
@@ -50,6 +52,13 @@ pub struct HeadRecord {
     pub next_namespace: u32,
     /// The bounds in force.
     pub limits: Limits,
+}
+
+/// The rest of all resources after a restore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestRecord {
+    /// Until when no resource is given to anybody new.
+    pub until: LeaseTime,
 }
 
 /// A namespace.

@@ -215,7 +215,7 @@ impl Rejection {
 fn describe_held(held: &HeldBy) -> String {
     match (held.holders.first(), held.rests) {
         (Some(first), _) => format!("held by {} (token {})", first.holder, first.token),
-        (None, Some(rests)) => format!("resting for {rests} after an unclean end"),
+        (None, Some(rests)) => format!("resting for {rests} after an unclean end or a restore"),
         (None, None) => format!("wanted by {} before you", held.queue),
     }
 }

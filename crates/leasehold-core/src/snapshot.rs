@@ -12,14 +12,15 @@ use crate::resource::{Holders, Resource, ResourceKey};
 use crate::table::Table;
 use crate::tombstones::Tombstone;
 use crate::{
-    EntryRecord, HeadRecord, LeaseKey, LeaseRecord, LeaseTime, Mode, NamespaceRecord, Record, ResourceRecord, Revision,
-    State, TombstoneRecord,
+    EntryRecord, HeadRecord, LeaseKey, LeaseRecord, LeaseTime, Mode, NamespaceRecord, Record, ResourceRecord,
+    RestRecord, Revision, State, TombstoneRecord,
 };
 
 /// A frozen state.
 #[derive(Debug)]
 pub struct View {
     head: HeadRecord,
+    rests_until: LeaseTime,
     namespaces: Namespaces,
     leases: Table<LeaseKey, Lease>,
     resources: Table<ResourceKey, Resource>,
@@ -47,6 +48,7 @@ impl State {
                 next_namespace: self.namespaces.next,
                 limits: self.limits.clone(),
             },
+            rests_until: self.rests_until,
             namespaces: self.namespaces.clone(),
             leases: self.leases.clone(),
             resources: self.resources.clone(),
@@ -81,6 +83,7 @@ impl State {
             Record::Lease(record) => self.load_lease(*record, parents),
             Record::Entry(record) => self.load_entry(record),
             Record::Tombstone(record) => self.load_tombstone(*record),
+            Record::Rest(RestRecord { until }) => self.load_rest(until),
         }
     }
 
@@ -94,6 +97,15 @@ impl State {
         self.longest_ttl = head.longest_ttl;
         self.namespaces.next = head.next_namespace;
         self.limits = head.limits;
+    }
+
+    fn load_rest(&mut self, until: LeaseTime) -> Result<(), Inconsistent> {
+        if until == LeaseTime::ZERO {
+            return Err(Inconsistent("a rest has no end"));
+        }
+        self.rests_until = until;
+        self.deadlines.add(until, Due::AllRest);
+        Ok(())
     }
 
     fn check_namespace(&self, id: crate::NamespaceId) -> Result<(), Inconsistent> {
@@ -251,7 +263,7 @@ impl Loader {
         match &record {
             Record::Lease(lease) => self.claims += lease.held.len() as i64,
             Record::Resource(resource) => self.claims -= resource.holders.len() as i64,
-            Record::Head(_) | Record::Namespace(_) | Record::Entry(_) | Record::Tombstone(_) => {}
+            Record::Head(_) | Record::Namespace(_) | Record::Entry(_) | Record::Tombstone(_) | Record::Rest(_) => {}
         }
         self.state.load(record, &mut self.parents)
     }
@@ -280,9 +292,11 @@ impl View {
         self.head.now
     }
 
-    /// The state record by record: the head, namespaces, resources, leases, entries, tombstones, each by key.
+    /// The state record by record: the head, the rest of all resources if there is one, namespaces, resources, leases, entries, tombstones, each by key.
     pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
         let head = std::iter::once(Record::Head(Box::new(self.head.clone())));
+        let rest = Some(RestRecord { until: self.rests_until }).filter(|rest| rest.until > LeaseTime::ZERO);
+        let head = head.chain(rest.map(Record::Rest));
         let namespaces = self
             .namespaces
             .iter()

@@ -33,6 +33,8 @@ pub struct State {
     pub(crate) taken_over: LeaseTime,
     pub(crate) grace: Span,
     pub(crate) longest_ttl: Span,
+    /// Until when no resource is given to anybody new, after a restore; zero if all are.
+    pub(crate) rests_until: LeaseTime,
     pub(crate) limits: Limits,
     pub(crate) namespaces: Namespaces,
     pub(crate) leases: Table<LeaseKey, Lease>,
@@ -193,6 +195,11 @@ impl State {
                     self.revisit.insert(resource);
                     1
                 }
+                Due::AllRest => {
+                    self.deadlines.remove(at, Due::AllRest);
+                    self.rests_until = LeaseTime::ZERO;
+                    1
+                }
             };
         }
         self.revisit_queues(events);
@@ -209,7 +216,7 @@ impl State {
     }
 
     /// Keeps what is only remembered within its bounds.
-    fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         for key in self.tombstones.forget(self.now, &self.limits) {
             self.namespaces.usage_mut(key.namespace).tombstones -= 1;
             self.emptied.insert(key.namespace);

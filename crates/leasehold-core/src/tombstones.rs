@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::table::Table;
-use crate::{EndCause, Holder, Identity, LeaseKey, LeaseTime, Limits, Revision, WallTime};
+use crate::{EndCause, Holder, Identity, LeaseKey, LeaseTime, Limits, Revision, Span, WallTime};
 
 /// An ended lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,22 @@ impl Tombstones {
             forgotten.push(key);
         }
         forgotten
+    }
+
+    /// Forgets one that should not be told of.
+    pub(crate) fn forget_one(&mut self, key: &LeaseKey) {
+        if let Some(tombstone) = self.rows.remove(key) {
+            self.oldest.remove(&(tombstone.revision, *key));
+        }
+    }
+
+    /// Moves all ends to a later time.
+    pub(crate) fn move_time(&mut self, by: Span) {
+        let keys: Vec<LeaseKey> = self.rows.iter().map(|(key, _)| *key).collect();
+        for key in keys {
+            let tombstone = self.rows.get_mut(&key).expect("it was just listed");
+            tombstone.ended = tombstone.ended.after(by);
+        }
     }
 
     /// Tells whether the end of a lease granted after `seen` may be forgotten already.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use leasehold_core::{
     Ask, Class, EndCause, EntryRecord, HeadRecord, HeldClaim, Holder, Identity, Key, LeaseId, LeaseRecord, LeaseTime,
     Limits, Metadata, Mode, Namespace, NamespaceId, NamespaceRecord, Past, PastFact, Receipt, Record, ResourceName,
-    ResourceRecord, Revision, Span, Token, TombstoneRecord, Ttl, Wait, WallTime,
+    ResourceRecord, RestRecord, Revision, Span, Token, TombstoneRecord, Ttl, Wait, WallTime,
 };
 
 use crate::layout::{Durable, durable_enum, durable_struct};
@@ -32,6 +32,7 @@ durable_enum!(Record, "kind of a record" {
     4 => Resource(resource: Box<ResourceRecord>),
     5 => Entry(entry: EntryRecord),
     6 => Tombstone(tombstone: Box<TombstoneRecord>),
+    7 => Rest(rest: RestRecord),
 });
 
 durable_struct!(HeadRecord {
@@ -137,3 +138,5 @@ durable_struct!(TombstoneRecord {
     revision: Revision,
     cause: EndCause,
 });
+
+durable_struct!(RestRecord { until: LeaseTime });

@@ -68,7 +68,7 @@ fn state(problem: &Problem) -> String {
     let holders = problem.holders.as_deref().unwrap_or_default();
     let count = problem.holder_count.unwrap_or(0);
     match (holders, problem.rests) {
-        ([], Some(rests)) => format!("rests for {} more after an unclean end", short(rests)),
+        ([], Some(rests)) => format!("rests for {} more after an unclean end or a restore", short(rests)),
         ([], None) => match problem.queue.map_or(0, |queue| queue.length) {
             0 => "was not free".to_owned(),
             length => format!("is wanted by {length} before you"),
@@ -115,7 +115,7 @@ mod tests {
             ..Problem { code: "held".into(), ..sample() }
         };
         let text = not_acquired(&problem, Patience::None, 75).text();
-        assert!(text.contains("nightly rests for 4s more after an unclean end"), "{text}");
+        assert!(text.contains("nightly rests for 4s more after an unclean end or a restore"), "{text}");
         assert!(text.contains("you would be 1st in the queue"), "{text}");
         let problem = Problem { rests: None, ..problem };
         let text = not_acquired(&problem, Patience::None, 75).text();

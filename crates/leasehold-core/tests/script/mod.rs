@@ -2,15 +2,16 @@
 //!
 //! Every command is an entry of its own unless it stands between `{` and `}`. `at` moves time as a healthy leader
 //! does: it ticks at every deadline, at least once per second, and until no backlog is left. `stamp` only sets the
-//! stamp of the entries that follow. `limits` is `configure` with the right to do so.
+//! stamp of the entries that follow. `limits` is `configure` with the right to do so. `restore` goes on from a backup taken
+//! just now.
 
 pub(crate) mod text;
 pub(crate) mod words;
 
 use leasehold_core::{
     Applied, AskHandover, Caller, Claim, Class, Command, Grant, Holder, Identity, KeyRange, LeaderId, LeaseFilter,
-    LeaseTime, Leave, Metadata, Namespace, Record, Release, Renew, Request, Revision, Revoke, Rights, Span, Stamp,
-    State, Ttl, Unclaim, WallTime, Write,
+    LeaseTime, Leave, Metadata, Namespace, Record, Release, Renew, Request, Restore, Revision, Revoke, Rights, Span,
+    Stamp, State, Ttl, Unclaim, WallTime, Write,
 };
 use words::{Parsed, Words};
 
@@ -82,6 +83,7 @@ impl Session {
             }
             "entry" => self.foreign_entry(&words),
             "restart" => self.restart(),
+            "restore" => self.restore(&words),
             "show" => self.show(&words),
             "check" => self.check(&words),
             _ => {
@@ -258,6 +260,21 @@ impl Session {
     fn restart(&mut self) -> Parsed<()> {
         self.state = State::from_records(self.state.view().records()).map_err(|error| error.to_string())?;
         Ok(())
+    }
+
+    /// Goes on from a backup taken just now.
+    fn restore(&mut self, words: &Words<'_>) -> Parsed<()> {
+        self.restart()?;
+        let restore = Restore {
+            revision: Revision(words.number("revision")?.ok_or("a restore names its revision")?),
+            now: words::time(words.text("now").ok_or("a restore names its lease time")?)?,
+            rest: words.text("rest").map_or(Ok(Span::ZERO), words::span)?,
+        };
+        self.state = std::mem::take(&mut self.state).restored(restore);
+        self.now = self.state.now();
+        let rests = self.state.rests().map_or("not at all".to_owned(), |rests| format!("for {rests}"));
+        self.say(&format!("restored at revision {}, resources rest {rests}", self.state.revision()));
+        self.examine()
     }
 
     fn check(&mut self, words: &Words<'_>) -> Parsed<()> {
