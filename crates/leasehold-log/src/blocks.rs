@@ -1,4 +1,4 @@
-//! The container of a snapshot file: a header that says what the snapshot covers, the state in checksummed
+//! The container of a snapshot file, and of a backup: a header that says what it covers, the state in checksummed
 //! blocks, a footer with the length and the checksum of the whole.
 //!
 //! Written and read as a stream: the writer never seeks, the reader verifies each block before handing out its
@@ -16,11 +16,19 @@ use crate::record::{LogPosition, checksum};
 /// The newest snapshot file version this build reads, and the one it writes.
 pub const SNAPSHOT_VERSION: u32 = 1;
 
-const MAGIC: &[u8; 8] = b"LHSNAP\r\n";
 /// Large enough that checksums and calls cost nothing, small enough to hold one per stream.
 const BLOCK_LEN: usize = 256 * 1024;
 const MEMBERSHIP_MAX: usize = 1024 * 1024;
 const FIXED_HEADER_LEN: usize = 8 + 4 + 1 + 24 + 4;
+
+/// What a file is, told by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileKind {
+    pub(crate) name: &'static str,
+    pub(crate) magic: &'static [u8; 8],
+}
+
+const SNAPSHOT: FileKind = FileKind { name: "snapshot file", magic: b"LHSNAP\r\n" };
 
 /// What a snapshot covers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,8 +41,10 @@ pub struct SnapshotHeader {
 
 /// What is wrong with a snapshot file, and where.
 #[derive(Debug, thiserror::Error)]
-#[error("snapshot file {file}, offset {offset}: {problem}")]
+#[error("{kind} {file}, offset {offset}: {problem}")]
 pub struct BlockError {
+    /// What the file should be.
+    pub kind: &'static str,
     /// The file, as it was given to the reader.
     pub file: String,
     /// Where in it, in bytes from its start.
@@ -47,7 +57,7 @@ pub struct BlockError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockProblem {
     /// It is something else.
-    #[error("this is not a snapshot file")]
+    #[error("the file does not begin like one; it is something else, or damaged from its first byte")]
     Magic,
     /// A later build wrote it.
     #[error("the file has format version {0}, this build reads up to {SNAPSHOT_VERSION}; upgrade")]
@@ -62,7 +72,7 @@ pub enum BlockProblem {
     #[error("{0} is damaged: its length cannot be {1}")]
     Length(&'static str, u64),
     /// Bytes follow the footer.
-    #[error("bytes follow the end of the snapshot")]
+    #[error("bytes follow its end")]
     Trailing,
 }
 
@@ -77,13 +87,17 @@ pub struct BlockWriter<W: Write> {
 }
 
 impl<W: Write> BlockWriter<W> {
-    /// Opens a file with its header.
+    /// Opens a snapshot file with its header.
     pub fn new(out: W, header: &SnapshotHeader) -> io::Result<BlockWriter<W>> {
+        BlockWriter::of_kind(SNAPSHOT, out, header)
+    }
+
+    pub(crate) fn of_kind(kind: FileKind, out: W, header: &SnapshotHeader) -> io::Result<BlockWriter<W>> {
         if header.membership.len() > MEMBERSHIP_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the membership is too long for a snapshot file"));
         }
         let mut bytes = Vec::with_capacity(FIXED_HEADER_LEN + header.membership.len() + 4);
-        bytes.extend(MAGIC);
+        bytes.extend(kind.magic);
         bytes.extend(SNAPSHOT_VERSION.to_le_bytes());
         bytes.push(u8::from(header.last.is_some()));
         let last = header.last.unwrap_or_default();
@@ -159,6 +173,7 @@ impl<W: Write> Write for BlockWriter<W> {
 #[derive(Debug)]
 pub struct BlockReader<R: Read> {
     from: R,
+    kind: FileKind,
     file: String,
     offset: u64,
     header: SnapshotHeader,
@@ -171,10 +186,15 @@ pub struct BlockReader<R: Read> {
 }
 
 impl<R: Read> BlockReader<R> {
-    /// Opens a file by reading its header; `file` is its name for errors.
+    /// Opens a snapshot file by reading its header; `file` is its name for errors.
     pub fn new(from: R, file: impl Into<String>) -> io::Result<BlockReader<R>> {
+        BlockReader::of_kind(SNAPSHOT, from, file)
+    }
+
+    pub(crate) fn of_kind(kind: FileKind, from: R, file: impl Into<String>) -> io::Result<BlockReader<R>> {
         let mut reader = BlockReader {
             from,
+            kind,
             file: file.into(),
             offset: 0,
             header: SnapshotHeader::default(),
@@ -204,7 +224,7 @@ impl<R: Read> BlockReader<R> {
 
     fn read_header(&mut self) -> io::Result<()> {
         let fixed: [u8; FIXED_HEADER_LEN] = self.take()?;
-        if &fixed[..8] != MAGIC {
+        if &fixed[..8] != self.kind.magic {
             return Err(self.wrong(0, BlockProblem::Magic));
         }
         let version = u32_at(&fixed, 8);
@@ -290,7 +310,10 @@ impl<R: Read> BlockReader<R> {
     }
 
     fn wrong(&self, offset: u64, problem: BlockProblem) -> io::Error {
-        io::Error::new(io::ErrorKind::InvalidData, BlockError { file: self.file.clone(), offset, problem })
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            BlockError { kind: self.kind.name, file: self.file.clone(), offset, problem },
+        )
     }
 }
 

@@ -14,8 +14,10 @@ use crate::entry::check_version;
 use crate::layout::Durable;
 use crate::wire::{ENDS_EARLY, FormatError, Reader, VARINT_MAX, put_framed, put_varint};
 
-/// The format of snapshot bodies that this release writes.
-pub const BODY_VERSION: u8 = 1;
+/// The newest format of snapshot bodies that this release reads. It writes the oldest one that can say what there is:
+/// version 2 brought the rest after a restore, and without one a body is of version 1.
+pub const BODY_VERSION: u8 = 2;
+const FIRST_VERSION: u8 = 1;
 
 /// How many bytes are written or read at a time.
 const PIECE: usize = 64 << 10;
@@ -49,8 +51,12 @@ pub fn write_body<'e>(
     out: &mut dyn Write,
 ) -> io::Result<u64> {
     let mut pieces = Pieces { out, buffer: Vec::with_capacity(2 * PIECE), written: 0 };
-    pieces.buffer.push(BODY_VERSION);
-    pieces.list::<Record>(records)?;
+    let mut records = records.fuse();
+    // The rest is the second record; before that the version is not known.
+    let first = [records.next(), records.next()];
+    let rests = first.iter().flatten().any(|record| matches!(record.borrow(), Record::Rest(_)));
+    pieces.buffer.push(if rests { BODY_VERSION } else { FIRST_VERSION });
+    pieces.list::<Record>(first.into_iter().flatten().chain(records))?;
     put_varint(&mut pieces.buffer, floor.0);
     pieces.list::<Event>(tail)?;
     pieces.flush()?;

@@ -246,9 +246,9 @@ fn a_later_format_is_refused_with_the_advice_to_upgrade() {
          upgrade this node to the release that the others run"
     );
     let mut body = example_body();
-    body[0] = 2;
+    body[0] = 3;
     let error = read_all(&body).unwrap_err();
-    assert!(matches!(error, BodyError::Format(FormatError::NewerVersion { found: 2, supported: 1, .. })));
+    assert!(matches!(error, BodyError::Format(FormatError::NewerVersion { found: 3, supported: 2, .. })));
     assert!(error.to_string().contains("upgrade this node"), "{error}");
 }
 

@@ -182,7 +182,13 @@ fn compare(range: KeyRange, relation: Relation, operand: Operand) -> Compare {
 
 /// All examples of records.
 pub(crate) fn records() -> Vec<(&'static str, Record)> {
-    first_records().into_iter().chain(handover::records()).collect()
+    first_records().into_iter().chain(handover::records()).chain(restored_records()).collect()
+}
+
+/// The first records of a state that was restored: they need the second version of a body.
+pub(crate) fn restored_records() -> Vec<(&'static str, Record)> {
+    let head = first_records().remove(0);
+    vec![head, ("rest", Record::Rest(RestRecord { until: LeaseTime(65_000) }))]
 }
 
 pub(crate) fn first_records() -> Vec<(&'static str, Record)> {

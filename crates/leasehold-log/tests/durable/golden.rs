@@ -58,6 +58,11 @@ fn golden(name: &str, sections: &Sections) -> Vec<u8> {
     parsed(&text)
 }
 
+/// The same for a file as a whole.
+pub(crate) fn check_bytes(name: &str, bytes: Vec<u8>) -> Vec<u8> {
+    golden(name, &vec![("the whole file".to_owned(), bytes)])
+}
+
 /// A frame as the formats have it: the length, then the contents.
 fn framed(contents: Vec<u8>) -> Vec<u8> {
     let mut frame = Vec::new();
@@ -116,14 +121,15 @@ fn check_entry(file: &str, requests: Vec<(&'static str, Request)>) {
 
 #[test]
 fn the_golden_bodies_are_written_and_read() {
-    check_body("state-v1.hex", examples::first_records(), examples::first_events());
-    check_body("state-v1-handover.hex", examples::handover::records(), examples::handover::events());
+    check_body("state-v1.hex", 1, examples::first_records(), examples::first_events());
+    check_body("state-v1-handover.hex", 1, examples::handover::records(), examples::handover::events());
+    check_body("state-v2-restored.hex", 2, examples::restored_records(), Vec::new());
 }
 
-fn check_body(file: &str, records: Vec<(&'static str, Record)>, events: Vec<(&'static str, Event)>) {
+fn check_body(file: &str, version: u8, records: Vec<(&'static str, Record)>, events: Vec<(&'static str, Event)>) {
     let (record_names, records): (Vec<_>, Vec<Record>) = records.into_iter().unzip();
     let (event_names, events): (Vec<_>, Vec<Event>) = events.into_iter().unzip();
-    let mut sections = vec![("version".to_owned(), vec![1])];
+    let mut sections = vec![("version".to_owned(), vec![version])];
     for (name, record) in record_names.iter().zip(&records) {
         let mut out = Vec::new();
         encode_record(record, &mut out);
@@ -194,6 +200,7 @@ fn record_kind(record: &Record) -> u8 {
         Record::Resource(_) => 4,
         Record::Entry(_) => 5,
         Record::Tombstone(_) => 6,
+        Record::Rest(_) => 7,
     }
 }
 
@@ -216,7 +223,7 @@ fn every_kind_has_an_example() {
     let commands: BTreeSet<u8> = examples::requests().iter().map(|(_, r)| command_kind(&r.command)).collect();
     assert_eq!(commands, (1..=10).collect());
     let records: BTreeSet<u8> = examples::records().iter().map(|(_, record)| record_kind(record)).collect();
-    assert_eq!(records, (1..=6).collect());
+    assert_eq!(records, (1..=7).collect());
     let facts: BTreeSet<u8> = examples::events().iter().map(|(_, event)| fact_kind(&event.fact)).collect();
     assert_eq!(facts, (1..=9).collect());
 }

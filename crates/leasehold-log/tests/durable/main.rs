@@ -3,6 +3,7 @@
 //!
 //! `generators.rs` makes any value of the core, `examples.rs` fixed ones for the golden files.
 
+mod backups;
 mod damage;
 mod examples;
 mod generators;

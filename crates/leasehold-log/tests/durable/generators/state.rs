@@ -158,7 +158,8 @@ fn tombstone() -> BoxedStrategy<Record> {
 pub(crate) fn record() -> impl Strategy<Value = Record> {
     let namespace_record =
         (namespace_id(), namespace()).prop_map(|(id, name)| Record::Namespace(NamespaceRecord { id, name }));
-    prop_oneof![head(), namespace_record, lease_record(), resource_record(), entry_record(), tombstone()]
+    let rest = time().prop_map(|until| Record::Rest(RestRecord { until }));
+    prop_oneof![head(), namespace_record, lease_record(), resource_record(), entry_record(), tombstone(), rest]
 }
 
 fn fact() -> BoxedStrategy<Fact> {
