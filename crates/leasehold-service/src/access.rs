@@ -17,6 +17,8 @@ pub enum Action<'a> {
     Query,
     /// Follow events.
     Watch,
+    /// Copy the whole state.
+    Backup,
 }
 
 /// Who may do what.
@@ -40,17 +42,21 @@ impl Access {
     pub fn authorize(&self, caller: &Caller, namespace: &Namespace, action: Action<'_>) -> Result<(), Failure> {
         match action {
             Action::Query | Action::Watch => Ok(()),
+            Action::Backup => {
+                info!(target: "audit", by = ?caller.identity, "backup");
+                need_operator(caller, namespace)
+            }
             Action::Command(command) => self.authorize_command(caller, namespace, command),
         }
     }
 
     fn authorize_command(&self, caller: &Caller, namespace: &Namespace, command: &Command) -> Result<(), Failure> {
-        let needed = match command {
+        match command {
             Command::Revoke(revoke) => {
                 info!(target: "audit", %namespace, by = ?caller.identity, reason = %revoke.reason, now = revoke.now, "revoke");
-                Some("operator")
+                need_operator(caller, namespace)
             }
-            Command::Configure(_) => Some("operator"),
+            Command::Configure(_) => need_operator(caller, namespace),
             Command::Grant(_)
             | Command::Renew(_)
             | Command::Release(_)
@@ -58,14 +64,15 @@ impl Access {
             | Command::Unclaim(_)
             | Command::Leave(_)
             | Command::AskHandover(_)
-            | Command::Write(_) => None,
-        };
-        match needed {
-            Some(right) if !caller.rights.operator => {
-                warn!(target: "audit", %namespace, by = ?caller.identity, right, "refused");
-                Err(Failure::Denied(format!("this needs the right `{right}`")))
-            }
-            Some(_) | None => Ok(()),
+            | Command::Write(_) => Ok(()),
         }
     }
+}
+
+fn need_operator(caller: &Caller, namespace: &Namespace) -> Result<(), Failure> {
+    if caller.rights.operator {
+        return Ok(());
+    }
+    warn!(target: "audit", %namespace, by = ?caller.identity, right = "operator", "refused");
+    Err(Failure::Denied("this needs the right `operator`".to_owned()))
 }

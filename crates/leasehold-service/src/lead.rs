@@ -231,7 +231,7 @@ fn landing<C>(
     })
 }
 
-fn wall_time() -> WallTime {
+pub(crate) fn wall_time() -> WallTime {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     WallTime(since.as_millis() as u64)
 }

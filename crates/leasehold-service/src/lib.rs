@@ -11,6 +11,7 @@
 //! | `proposer.rs`, `clock.rs` | packs, stamps, proposes; the lease clock |
 //! | `replica.rs`, `ring.rs` | this node's copy of the state, and its recent events |
 //! | `watch.rs` | subscriptions |
+//! | `backup.rs` | the whole state, written out while commands go on |
 //! | `waiting.rs`, `calls.rs`, `parking.rs`, `news.rs` | calls that wait in a queue; which of them are open; who wakes them; how far they are |
 //! | `connection.rs`, `mailbox.rs`, `batch.rs`, `attached.rs`, `attachments.rs` | connections that carry many commands; what is delivered to them; their leases |
 //! | `disk.rs` | refuses before the disk is full |
@@ -19,6 +20,7 @@
 mod access;
 mod attached;
 mod attachments;
+mod backup;
 mod batch;
 mod calls;
 mod clock;
@@ -45,6 +47,7 @@ mod waiting;
 mod watch;
 
 pub use access::{Access, Action};
+pub use backup::Backup;
 pub use batch::{Batch, Notice};
 pub use clock::{Clocks, LeaseClock, MachineClocks, Reading};
 pub use cluster::{Cluster, ClusterChange, ClusterChanged, ClusterStatus, Member};

@@ -72,6 +72,11 @@ impl Replica {
         query(&self.copy.read().state)
     }
 
+    /// A frozen state, without recent events.
+    pub(crate) fn frozen_state(&self) -> leasehold_core::View {
+        self.copy.read().state.view()
+    }
+
     /// The lease time and revision that were last applied, without a look at the state.
     pub(crate) fn present(&self) -> (LeaseTime, Revision) {
         (self.pulse().now, *self.revision.borrow())

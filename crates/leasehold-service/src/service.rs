@@ -14,6 +14,7 @@ use tracing::{error, info};
 
 use crate::Failure;
 use crate::access::{Access, Action};
+use crate::backup::Backups;
 use crate::calls::Calls;
 use crate::clock::Clocks;
 use crate::disk::{DiskGuard, Room};
@@ -127,6 +128,7 @@ struct Inner {
     disk: Arc<DiskGuard>,
     vitals: Arc<Vitals>,
     calls: Arc<Calls>,
+    backups: Backups,
     log: Box<dyn Reach>,
     stop: watch::Sender<bool>,
 }
@@ -164,7 +166,8 @@ impl Service {
         let stop = watch::Sender::new(false);
         let access = options.access;
         let calls = Arc::new(Calls::default());
-        let service = Self(Arc::new(Inner { access, replica, lanes, disk, vitals, calls, log, stop }));
+        let backups = Backups::default();
+        let service = Self(Arc::new(Inner { access, replica, lanes, disk, vitals, calls, backups, log, stop }));
         if let Some(limits) = options.limits {
             tokio::spawn(service.clone().configure(limits, leadership));
         }
@@ -313,6 +316,14 @@ impl Service {
         self.0.stop.subscribe()
     }
 
+    pub(crate) fn access(&self) -> &Access {
+        &self.0.access
+    }
+
+    pub(crate) fn backups(&self) -> &Backups {
+        &self.0.backups
+    }
+
     pub(crate) fn calls(&self) -> &Arc<Calls> {
         &self.0.calls
     }
@@ -330,7 +341,7 @@ impl Service {
         let _ = tokio::time::timeout(CATCH_UP_WITHIN, reached).await;
     }
 
-    async fn read_barrier(&self) -> Result<(), Failure> {
+    pub(crate) async fn read_barrier(&self) -> Result<(), Failure> {
         let proved = tokio::time::timeout(ANSWER_WITHIN, self.0.log.barrier()).await;
         let why = match proved {
             Ok(Ok(())) => return Ok(()),

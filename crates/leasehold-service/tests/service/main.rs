@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 mod alive;
+mod backups;
 mod connections;
 mod forwarding;
 mod replicas;
