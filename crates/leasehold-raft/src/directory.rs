@@ -3,6 +3,7 @@
 //! ```text
 //! DIR/LOCK                 held by the running process; contains its pid
 //! DIR/identity             cluster id and node id, written once
+//! DIR/unfinished           there while a restore makes the directory; see `restore.rs`
 //! DIR/peers                which other nodes were met, with which data; see `peer/seen.rs`
 //! DIR/diverged             why this node stopped for good, if its state was not that of the others
 //! DIR/groups/0/log/        the log files of the first Raft group
@@ -25,6 +26,8 @@ use crate::error::{At, OpenError};
 pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 /// The file that says why a node must not start again.
 const DIVERGED: &str = "diverged";
+/// What marks a directory whose restore is not finished.
+pub(crate) const UNFINISHED: &str = "unfinished";
 const IDENTITY_TITLE: &str = "leasehold node identity, version 1";
 
 /// Who a data directory belongs to.
@@ -52,6 +55,9 @@ impl Directory {
     pub(crate) fn open(path: &Path, wanted: Option<Identity>) -> Result<Directory, OpenError> {
         make_directory(path)?;
         let lock = lock(path)?;
+        if path.join(UNFINISHED).exists() {
+            return Err(OpenError::Unfinished { dir: path.to_path_buf() });
+        }
         let file = path.join("identity");
         let (identity, fresh) = match std::fs::read_to_string(&file) {
             Ok(text) => (parse(&file, &text)?, false),
@@ -67,6 +73,17 @@ impl Directory {
             return Err(OpenError::Another { dir: path.to_path_buf(), found: identity, wanted });
         }
         Ok(Directory { path: path.to_path_buf(), identity, fresh, _lock: lock })
+    }
+
+    /// Locks an empty directory that is to have this identity once it is settled.
+    pub(crate) fn claim(path: &Path, identity: Identity) -> Result<Directory, OpenError> {
+        Ok(Directory { path: path.to_path_buf(), identity, fresh: true, _lock: lock(path)? })
+    }
+
+    /// Writes the identity of a claimed directory.
+    pub(crate) fn settle(&self) -> Result<(), OpenError> {
+        let file = self.path.join("identity");
+        write_whole(&file, render(&self.identity).as_bytes()).at("write", &file)
     }
 
     /// Says whether a group has log files.

@@ -40,6 +40,18 @@ pub enum OpenError {
         /// Whose it would be.
         wanted: Identity,
     },
+    /// A restore into the directory was interrupted.
+    #[error("a restore into {dir} is under way or was interrupted; remove the directory and restore again")]
+    Unfinished {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// A restore needs a directory of its own.
+    #[error("{dir} is not empty; restore into a new directory, nothing in this one was changed")]
+    NotEmpty {
+        /// The data directory.
+        dir: PathBuf,
+    },
     /// The node has met others, but its log is gone.
     #[error(
         "the log of {dir} is gone, and with it the votes this node gave; start it with an empty --data directory \

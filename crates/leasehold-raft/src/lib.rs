@@ -5,8 +5,8 @@
 //! files and judge damage, `machine.rs` applies, `snapshot.rs` writes and installs states, `checkpoint.rs` and `agreement.rs`
 //! see whether the states of the nodes are the same, `group.rs` holds all of one Raft group, `leadership.rs` tells who leads,
 //! `barrier.rs` proves reads, `forward.rs` hands commands to the leader, `directory.rs` is the data directory, `peer/` reaches
-//! other nodes (`network.rs` none, for a node alone) and `cluster.rs`
-//! changes who belongs to the cluster. No type of openraft or raft-log goes to disk, to other nodes or into
+//! other nodes (`network.rs` none, for a node alone), `cluster.rs` changes who belongs to the cluster, and `restore.rs` makes a
+//! directory from a backup. No type of openraft or raft-log goes to disk, to other nodes or into
 //! this crate's API; what is stored is `leasehold-log`'s.
 
 mod agreement;
@@ -28,6 +28,7 @@ mod node;
 mod options;
 mod peer;
 mod propose;
+mod restore;
 mod room;
 mod snapshot;
 mod store;
@@ -46,5 +47,6 @@ pub use group_commit::FlushTimes;
 pub use node::{Metrics, Node, Opened};
 pub use options::Options;
 pub use peer::{Formation, NODE_NAME, PeerOptions, PeerTls};
+pub use restore::restore;
 pub use types::PAYLOAD_MAX;
 pub use wal::Cut;

@@ -251,7 +251,7 @@ fn leaves_room(dir: &Path, floor: u64) -> io::Result<()> {
 }
 
 /// Sorted as text, later positions come later.
-fn file_name(meta: &SnapshotMeta) -> String {
+pub(crate) fn file_name(meta: &SnapshotMeta) -> String {
     let (index, term) = meta.last_log_id.map_or((0, 0), |last| (last.index, last.leader_id.term));
     format!("{index:020}-{term}.snap")
 }
