@@ -5,6 +5,7 @@
 //! way in, where its caller is established. Connection limits and timeouts are the business of
 //! `leasehold-server`; body limits are enforced here.
 
+mod backup;
 mod call;
 mod claims;
 mod conditions;

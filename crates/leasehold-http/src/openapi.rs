@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
 use crate::reply::ReadConsistency;
-use crate::{claims, entries, health, leases, resources, txn, watch};
+use crate::{backup, claims, entries, health, leases, resources, txn, watch};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -38,6 +38,7 @@ use crate::{claims, entries, health, leases, resources, txn, watch};
         health::alive,
         health::ready,
         health::cluster,
+        backup::take,
     ),
     components(schemas(ReadConsistency))
 )]
@@ -68,6 +69,6 @@ mod tests {
             assert!(schemas.contains_key(name), "{name} is not described");
         }
         assert!(document["paths"]["/v1/ns/{ns}/leases"]["post"].is_object());
-        assert_eq!(document["paths"].as_object().unwrap().len(), 20);
+        assert_eq!(document["paths"].as_object().unwrap().len(), 21);
     }
 }

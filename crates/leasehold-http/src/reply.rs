@@ -38,6 +38,11 @@ impl<T> From<&Answered<T>> for At {
 }
 
 impl At {
+    /// True at this lease time and revision.
+    pub(crate) fn new(now: LeaseTime, revision: Revision) -> At {
+        At { now, revision, age: None }
+    }
+
     /// Puts the headers on an answer.
     pub(crate) fn on(self, answer: impl IntoResponse) -> Response {
         let mut response = answer.into_response();

@@ -15,7 +15,7 @@ use leasehold_service::{Service, random_lease_id};
 
 use crate::errors::Refusal;
 use crate::reply::{LEASE_REVISION, LEASE_TIME};
-use crate::{claims, entries, health, leases, openapi, resources, txn, watch};
+use crate::{backup, claims, entries, health, leases, openapi, resources, txn, watch};
 
 /// The largest request body: a value of 1 MiB as base64, with room to spare.
 const BODY_LIMIT: usize = 2 << 20;
@@ -69,6 +69,7 @@ pub fn router(service: Service, options: HttpOptions) -> Router {
         .route("/v1/ns/{ns}/txn", post(txn::carry_out))
         .route("/v1/ns/{ns}/watch", get(watch::open))
         .route("/v1/cluster", get(health::cluster))
+        .route("/v1/cluster/backup", get(backup::take))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/openapi.json", get(openapi::serve))

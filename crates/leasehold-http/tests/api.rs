@@ -426,3 +426,18 @@ async fn whatever_cannot_be_read_gets_a_clear_refusal() {
     let list = plain(&app, "GET", leases).await.expect(200);
     assert_eq!(list["leases"], object!([]), "a refused request changes nothing");
 }
+
+#[tokio::test]
+async fn a_backup_is_a_file_with_a_beginning_and_an_end() {
+    let app = app().await;
+    grant(&app, object!({"holder": "ann", "ttl": "10s", "resource": "orders/7"})).await;
+    let answer = plain(&app, "GET", "/v1/cluster/backup").await;
+    assert_eq!(answer.status.as_u16(), 200);
+    assert_eq!(answer.header("content-type"), "application/octet-stream");
+    assert_eq!(answer.header("lease-revision"), "1");
+    assert_eq!(answer.header("content-disposition"), "attachment; filename=\"leasehold-1.backup\"");
+    assert!(answer.body.starts_with(b"LHBACK\r\n"));
+    // The footer: no further block, the bytes of the blocks, how many they are, a checksum.
+    let footer = &answer.body[answer.body.len() - 20..];
+    assert_eq!((&footer[..4], &footer[12..16]), (&[0; 4][..], &1u32.to_le_bytes()[..]));
+}
