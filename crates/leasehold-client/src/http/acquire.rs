@@ -145,7 +145,7 @@ impl Acquire {
     fn after_refusal(&self, error: Error, begun: Instant) -> Result<Next, Error> {
         let over = self.is_over(begun);
         match error.code() {
-            Some(Code::LeaseEnded | Code::UnknownLease) if !self.fixed && !over => Ok(Next::Anew),
+            Some(Code::LeaseEnded | Code::UnknownLease | Code::TooOld) if !self.fixed && !over => Ok(Next::Anew),
             Some(Code::ShuttingDown | Code::NoQuorum) if !over => Ok(Next::Lost(error)),
             None if matches!(error, Error::Unreachable { .. }) => Ok(Next::Unreached(error)),
             _ => Err(error),

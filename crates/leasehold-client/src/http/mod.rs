@@ -7,6 +7,7 @@
 //! take effect twice. Nothing renews by itself here: that is what the rest of this crate is for.
 
 mod acquire;
+mod backup;
 mod client;
 mod entries;
 mod error;
@@ -17,6 +18,7 @@ mod url;
 mod watch;
 
 pub use acquire::{Acquire, Granted};
+pub use backup::Download;
 pub use client::{HttpClient, LeaseQuery, new_lease_id};
 pub use entries::Condition;
 pub use error::Error;

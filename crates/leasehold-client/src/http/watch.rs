@@ -243,7 +243,7 @@ impl Connection {
 }
 
 /// The response if it is a stream, or the refusal.
-async fn accepted(addr: &str, response: Response<Incoming>) -> Result<Response<Incoming>, Error> {
+pub(super) async fn accepted(addr: &str, response: Response<Incoming>) -> Result<Response<Incoming>, Error> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
