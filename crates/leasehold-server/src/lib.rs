@@ -3,6 +3,7 @@
 //! It puts the parts together and decides nothing of the domain: a node over the data directory, the service over
 //! the node, the dialects over the service, each on its listener. [`run`] is what `lease serve` calls.
 
+mod backup;
 mod config;
 mod file;
 mod greeting;
@@ -15,6 +16,7 @@ mod telemetry;
 use std::process::ExitCode;
 use std::time::Instant;
 
+pub use backup::{BackupError, BackupSummary, RestAfterRestore, Restored, read_backup, restore_backup, verify_backup};
 pub use config::{Config, ConfigError, Flags};
 pub use file::read_file;
 pub use leasehold_raft::NODE_NAME;
