@@ -5,7 +5,9 @@ use leasehold_api::Id;
 use leasehold_client::Endpoints;
 use leasehold_core::{Holder, Namespace, ResourceName};
 
-use crate::command::{acquire, config, elect, entry, lab, manual, operator, resources, run, serve, tls, top, watch};
+use crate::command::{
+    acquire, backup, config, elect, entry, lab, manual, operator, resources, restore, run, serve, tls, top, watch,
+};
 use crate::output::Output;
 
 /// Lends resources for a limited time: locks, elections, reservations.
@@ -82,6 +84,7 @@ pub(crate) enum ClientCommand {
     Top(top::Top),
     #[command(subcommand)]
     Entry(entry::Entry),
+    Backup(backup::Backup),
 }
 
 /// What needs no server.
@@ -89,6 +92,7 @@ pub(crate) enum ClientCommand {
 pub(crate) enum LocalCommand {
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    Restore(restore::Restore),
     #[command(subcommand)]
     Lab(lab::Lab),
     #[command(subcommand)]

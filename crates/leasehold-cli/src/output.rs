@@ -51,6 +51,13 @@ pub(crate) fn message(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// Shows how far something is, in one line that the next one replaces; empty to end it.
+pub(crate) fn progress(text: impl Display) {
+    let mut stderr = io::stderr().lock();
+    let _ = write!(stderr, "\r\x1b[K{text}");
+    let _ = stderr.flush();
+}
+
 /// Whether a person reads the messages.
 pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()

@@ -1,5 +1,6 @@
 //! The tests, one idea per file.
 
+mod backup;
 mod bad_bytes;
 mod bad_input;
 mod client;

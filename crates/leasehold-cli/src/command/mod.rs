@@ -1,6 +1,7 @@
 //! The commands, one file per group.
 
 pub(crate) mod acquire;
+pub(crate) mod backup;
 pub(crate) mod config;
 pub(crate) mod elect;
 pub(crate) mod entry;
@@ -11,6 +12,7 @@ pub(crate) mod manual;
 pub(crate) mod operator;
 pub(crate) mod reaction;
 pub(crate) mod resources;
+pub(crate) mod restore;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod tls;
@@ -39,6 +41,7 @@ pub(crate) async fn run(command: ClientCommand, context: Context) -> Result<(), 
         ClientCommand::Watch(args) => watch::run(args, &context).await,
         ClientCommand::Top(args) => top::run(args, &context).await,
         ClientCommand::Entry(args) => entry::run(args, &context).await,
+        ClientCommand::Backup(args) => backup::run(args, &context).await,
     }
 }
 
@@ -46,6 +49,7 @@ pub(crate) async fn run(command: ClientCommand, context: Context) -> Result<(), 
 pub(crate) fn run_local(command: LocalCommand, globals: &Globals) -> Result<(), Failure> {
     match command {
         LocalCommand::Config(command) => config::run(command, globals),
+        LocalCommand::Restore(args) => restore::run(&args, globals),
         LocalCommand::Lab(lab) => lab::run(lab, globals),
         LocalCommand::Tls(command) => tls::run(command, globals),
         LocalCommand::Completions(args) => manual::completions(&args),

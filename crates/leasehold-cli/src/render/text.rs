@@ -19,6 +19,20 @@ pub(crate) fn short(span: SpanText) -> String {
     }
 }
 
+/// An amount of bytes at a glance: `812 B`, `1.4 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    let mut unit = 0;
+    let mut tenths = u128::from(bytes) * 10;
+    while tenths >= 10_240 && unit < 4 {
+        tenths /= 1024;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{bytes} B"),
+        unit => format!("{}.{} {}", tenths / 10, tenths % 10, ["", "KiB", "MiB", "GiB", "TiB"][unit]),
+    }
+}
+
 /// A duration that is going on: `00:41`, `1:02:03`, `2d 03:04:05`.
 pub(crate) fn clock(span: SpanText) -> String {
     let seconds = span.0.0 / 1000;
@@ -115,6 +129,12 @@ mod tests {
 
     fn span(millis: u64) -> SpanText {
         SpanText(Span(millis))
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        let found = [0, 812, 1024, 1_500_000, 3 << 30].map(size);
+        assert_eq!(found, ["0 B", "812 B", "1.0 KiB", "1.4 MiB", "3.0 GiB"]);
     }
 
     #[test]
