@@ -127,12 +127,25 @@ fn a_lost_answer_is_asked_for_again_with_the_same_id() {
 
 #[test]
 fn refusals_end_with_the_exit_code_of_the_table() {
-    for code in [Code::StaleToken, Code::NotFound, Code::Denied, Code::NoQuorum, Code::Internal, Code::Overloaded] {
+    for code in [Code::StaleToken, Code::NotFound, Code::Denied, Code::Internal, Code::Overloaded] {
         let fake = Fake::start(vec![refusal(code)]);
         let output = lease(&fake, &["check", "a", "3"]);
         assert_eq!(output.status.code(), Some(i32::from(code.exit())), "{code}");
         assert!(stderr(&output).starts_with("error: because"), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn a_server_without_a_leader_is_asked_again_but_not_for_ever() {
+    let fake = Fake::start(vec![refusal(Code::NoQuorum), answer(200, serde_json::json!({"token": 3}))]);
+    let output = lease(&fake, &["check", "a", "3", "-o", "json"]);
+    assert_eq!(fake.seen().len(), 2, "{}", stderr(&output));
+    let fake = Fake::start((0..100).map(|_| refusal(Code::NoQuorum)).collect());
+    let begun = std::time::Instant::now();
+    let output = lease(&fake, &["check", "a", "3"]);
+    assert_eq!(output.status.code(), Some(69));
+    assert!(stderr(&output).starts_with("error: because"), "{}", stderr(&output));
+    assert!((5..15).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
 }
 
 #[test]
