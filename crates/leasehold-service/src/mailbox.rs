@@ -20,7 +20,7 @@ use crate::attachments::{Attachments, Role};
 use crate::batch::{Batch, Notice, Room, answer_bytes, notice_bytes, progress_bytes};
 use crate::calls::Call;
 use crate::lanes::Reply;
-use crate::waiting::{Progress, Wish, waits_for};
+use crate::waiting::{Kept, Progress, Wish, waits_for};
 use crate::{Done, Failure, Service};
 
 /// How many commands of a connection may be without an answer that was taken.
@@ -128,10 +128,12 @@ impl Ticket {
             return;
         };
         let waits = match (&done, &pending.patient) {
-            (Ok(done), Some(Patient::Asked(asked, _))) => waits_for(&done.outcome, &asked.wish),
+            (Ok(done), Some(Patient::Asked(asked, _))) => {
+                waits_for(&done.outcome, &asked.wish).map(|wait| (wait, Kept::from(done)))
+            }
             (_, _) => None,
         };
-        let (Some(wait), Some(Patient::Asked(asked, given_up))) = (waits, pending.patient.take()) else {
+        let (Some((wait, kept)), Some(Patient::Asked(asked, given_up))) = (waits, pending.patient.take()) else {
             drop(inside);
             return self.mailbox.settle(self.number, self.serial, done);
         };
@@ -148,7 +150,7 @@ impl Ticket {
         drop(inside);
         let (service, runtime) = (self.mailbox.service.clone(), self.mailbox.runtime.clone());
         self.used = false;
-        runtime.spawn(service.wait_on(*asked, wait, given_up_at, self));
+        runtime.spawn(service.wait_on(*asked, wait, kept, given_up_at, self));
     }
 
     /// Answers a wait.

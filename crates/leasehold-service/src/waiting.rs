@@ -1,10 +1,12 @@
 //! Calls that wait in a queue: kept alive while they are open, cleaned up when they break.
 //!
 //! The wait runs in a task of its own, so a caller that goes away at any moment leaves its queue, unless it has come
-//! back meanwhile: see `calls.rs`. What was granted is never given back in the caller's name, not even if it left just
+//! back meanwhile: here (see `calls.rs`), or at another node, which then keeps its lease alive. A node that was
+//! stopped or cut off for a while does not know, and leaves that to the ttl. What was granted is never given back in the caller's name, not even if it left just
 //! then: a repetition of its call, here or at another node, may have been told that it holds it. Nobody renews it
 //! if not, and its ttl ends it.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold_core::{
@@ -18,7 +20,7 @@ use tracing::debug;
 use crate::calls::Call;
 use crate::mailbox::{Asked, Ticket};
 use crate::news::News;
-use crate::{Done, Failure, Service};
+use crate::{Consistency, Done, Failure, Service};
 
 /// A wait as its caller described it.
 #[derive(Clone, Debug)]
@@ -103,10 +105,13 @@ impl Service {
         let queued = self.carry_out(&wish.caller, &wish.namespace, command).await;
         let waits = queued.as_ref().ok().and_then(|done| waits_for(&done.outcome, &wish));
         let result = match (queued, waits) {
-            (Ok(_), Some(number)) => tokio::select! {
-                result = self.until_served(&wish, number, None) => result,
-                () = reply.closed() => return self.abandon(&wish, number, call.as_ref()).await,
-            },
+            (Ok(done), Some(number)) => {
+                let kept = Kept::from(&done);
+                tokio::select! {
+                    result = self.until_served(&wish, number, &kept, None) => result,
+                    () = reply.closed() => return self.abandon(&wish, number, call.as_ref(), &kept).await,
+                }
+            }
             (at_once, _) => at_once,
         };
         // A caller that is gone needs no answer.
@@ -114,39 +119,65 @@ impl Service {
     }
 
     /// Waits for a connection that can give up, break, and wants to know how far it is.
-    pub(crate) async fn wait_on(self, asked: Asked, number: Revision, given_up: oneshot::Receiver<()>, ticket: Ticket) {
+    pub(crate) async fn wait_on(
+        self,
+        asked: Asked,
+        number: Revision,
+        kept: Kept,
+        given_up: oneshot::Receiver<()>,
+        ticket: Ticket,
+    ) {
         let Asked { wish, call } = asked;
         let result = tokio::select! {
             biased;
             how = given_up => match how {
-                Ok(()) => self.leave_or_be_served(&wish, number).await,
-                Err(_) => return self.abandon(&wish, number, call.as_ref()).await,
+                Ok(()) => self.leave_or_be_served(&wish, number, &kept).await,
+                Err(_) => return self.abandon(&wish, number, call.as_ref(), &kept).await,
             },
-            result = self.until_served(&wish, number, Some(&ticket)) => result,
+            result = self.until_served(&wish, number, &kept, Some(&ticket)) => result,
         };
         ticket.waited(result);
     }
 
     /// Leaves the queue; what was granted or was over before is the answer.
-    async fn leave_or_be_served(&self, wish: &Wish, number: Revision) -> Result<Done, Failure> {
+    async fn leave_or_be_served(&self, wish: &Wish, number: Revision, kept: &Kept) -> Result<Done, Failure> {
         match self.leave_queue(wish, number).await {
             Ok(_) => Err(Failure::WaitLeft),
-            Err(Failure::Rejected(_)) => self.until_served(wish, number, None).await,
+            Err(Failure::Rejected(_)) => self.until_served(wish, number, kept, None).await,
             Err(failure) => Err(failure),
         }
     }
 
     /// A waiting caller went away; somebody else may wait in its place.
-    async fn abandon(&self, wish: &Wish, number: Revision, call: Option<&Call>) {
-        if call.is_none_or(Call::is_the_only_one) {
+    async fn abandon(&self, wish: &Wish, number: Revision, call: Option<&Call>, kept: &Kept) {
+        if call.is_none_or(Call::is_the_only_one) && self.is_alone(wish, kept).await {
             let left = self.leave_queue(wish, number).await;
             debug!(left = left.is_ok(), "a waiting caller went away");
         }
     }
 
-    async fn until_served(&self, wish: &Wish, number: Revision, ticket: Option<&Ticket>) -> Result<Done, Failure> {
+    /// Whether no other node serves the same wait, as far as can be known.
+    async fn is_alone(&self, wish: &Wish, kept: &Kept) -> bool {
+        if kept.doubtful.load(Ordering::Acquire) || !wish.born {
+            // The lease of a claim has a holder that renews it anyway: nothing follows from that.
+            return !kept.doubtful.load(Ordering::Acquire);
+        }
+        let here = &wish.namespace;
+        let look = |state: &State| state.lease(here, wish.lease).map(|view| state.now().0 - view.renewed_ago.0);
+        let looked = self.read(&wish.caller, here, Consistency::Linearizable, look).await;
+        looked.is_ok_and(|looked| looked.value.is_ok_and(|renewed| renewed <= kept.at.load(Ordering::Acquire)))
+    }
+
+    async fn until_served(
+        &self,
+        wish: &Wish,
+        number: Revision,
+        kept: &Kept,
+        ticket: Option<&Ticket>,
+    ) -> Result<Done, Failure> {
         let mut position = 0;
-        let mut renewed = Instant::now();
+        // One that comes back, perhaps from another node, makes itself known there by renewing.
+        let mut renewed = if kept.again { None } else { Some(Instant::now()) };
         let mut news = ticket.map(|ticket| News::of(self.replica(), wish, ticket));
         let parked = self.replica().parking.leases.listen((wish.namespace.clone(), wish.lease));
         loop {
@@ -179,9 +210,12 @@ impl Service {
             }
             tokio::select! {
                 () = &mut bell => {}
-                () = tokio::time::sleep_until(renewed + renewal_pause(&view)) => {
-                    self.keep_alive(wish).await?;
-                    renewed = Instant::now();
+                () = due(renewed, renewal_pause(&view)) => {
+                    // A node that stood still may have been left for another.
+                    let late = renewed.is_some_and(|renewed| renewed.elapsed() > 2 * renewal_pause(&view));
+                    kept.doubtful.fetch_or(late, Ordering::AcqRel);
+                    self.keep_alive(wish, kept).await?;
+                    renewed = Some(Instant::now());
                 }
                 () = moved(news.as_mut()) => {}
                 () = self.stopped() => return Err(Failure::ShuttingDown { may_have_happened: true }),
@@ -189,19 +223,61 @@ impl Service {
         }
     }
 
-    async fn keep_alive(&self, wish: &Wish) -> Result<(), Failure> {
+    async fn keep_alive(&self, wish: &Wish, kept: &Kept) -> Result<(), Failure> {
         let renew = Command::Renew(Renew { leases: vec![wish.lease], ttl: None });
         match self.execute(&wish.caller, &wish.namespace, renew).await {
-            // What became of the lease is seen by the next look; a failure passes or is met there again.
-            Ok(_) | Err(Failure::Overloaded { .. } | Failure::DiskFull | Failure::NoQuorum { .. }) => Ok(()),
-            Err(failure) => Err(failure),
+            // What became of the lease is seen by the next look.
+            Ok(done) => kept.at.store(done.now.0, Ordering::Release),
+            // A failure passes or is met there again; meanwhile the caller may have gone to another node.
+            Err(Failure::Overloaded { .. } | Failure::DiskFull | Failure::NoQuorum { .. }) => {
+                kept.doubtful.store(true, Ordering::Release);
+            }
+            Err(failure) => return Err(failure),
         }
+        Ok(())
     }
 
     /// Leaves the queue, if it still stands there.
     async fn leave_queue(&self, wish: &Wish, number: Revision) -> Result<Done, Failure> {
         let leave = Command::Leave(Leave { lease: wish.lease, wait: number });
         self.execute(&wish.caller, &wish.namespace, leave).await
+    }
+}
+
+/// Returns when a renewal is due: at once if there was none.
+async fn due(renewed: Option<Instant>, pause: Duration) {
+    if let Some(renewed) = renewed {
+        tokio::time::sleep_until(renewed + pause).await;
+    }
+}
+
+/// What this node has done to keep a waiting lease alive.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// Lease time when it last renewed, or was asked.
+    at: AtomicU64,
+    /// The lease was there before this call: another one asked for it.
+    again: bool,
+    /// Another node may serve the same wait by now.
+    doubtful: AtomicBool,
+}
+
+impl Kept {
+    /// What the answer to the command that waits tells.
+    pub(crate) fn from(done: &Done) -> Kept {
+        let again = match &done.outcome {
+            Outcome::Granted(view) => view.age > Span::ZERO,
+            Outcome::Claimed(_)
+            | Outcome::Renewed(_)
+            | Outcome::Released
+            | Outcome::Revoked { .. }
+            | Outcome::Unclaimed
+            | Outcome::Left
+            | Outcome::HandoverAsked { .. }
+            | Outcome::Written(_)
+            | Outcome::Configured => false,
+        };
+        Kept { at: AtomicU64::new(done.now.0), again, doubtful: AtomicBool::new(false) }
     }
 }
 

@@ -431,3 +431,42 @@ async fn a_watch_on_a_node_that_is_behind_waits_until_it_has_what_its_watcher_sa
     nodes.cluster.nodes[1].catch_up(&nodes.cluster.log.lock());
     opening.await.unwrap().unwrap();
 }
+
+fn waiting_on(nodes: &Nodes, node: usize) -> tokio::task::JoinHandle<Result<Done, Failure>> {
+    let service = nodes.services[node].clone();
+    let command = grant(2, 9_000, &["a"], Patience::Endless);
+    tokio::spawn(async move { service.execute_waiting(&service.anonymous(), &namespace(), command).await })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_moved_to_another_node_keeps_its_place_when_the_first_notices() {
+    let nodes = Nodes::new().await;
+    nodes.ask(0, grant(1, 60_000, &["a"], Patience::None)).await.unwrap().unwrap();
+    let first = waiting_on(&nodes, 1);
+    pass(500).await;
+    let second = waiting_on(&nodes, 2);
+    pass(500).await;
+    first.abort();
+    pass(500).await;
+    assert!(nodes.holds(0, 2), "the call at the other node keeps it");
+    nodes.ask(0, release(1)).await.unwrap().unwrap();
+    assert!(matches!(second.await.unwrap().unwrap().outcome, Outcome::Granted(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_cut_off_does_not_speak_for_a_waiter_that_may_have_left_it() {
+    let nodes = Nodes::new().await;
+    nodes.ask(0, grant(1, 60_000, &["a"], Patience::None)).await.unwrap().unwrap();
+    let first = waiting_on(&nodes, 1);
+    pass(500).await;
+    // Its renewal of the waiting lease fails.
+    *nodes.cluster.nodes[0].leader.lock() = Leader::Unreachable;
+    pass(5_000).await;
+    *nodes.cluster.nodes[0].leader.lock() = Leader::Well;
+    pass(100).await;
+    first.abort();
+    pass(500).await;
+    assert!(nodes.holds(0, 2), "its ttl decides");
+    pass(7_000).await;
+    assert!(!nodes.holds(0, 2));
+}
