@@ -25,7 +25,7 @@ pub use body::{BODY_VERSION, BodyError, Refusal, read_body, write_body};
 pub use command::{decode_request, encode_request};
 pub use entry::{ENTRY_VERSION, Opened, Origin, Pack, Requests, open};
 pub use event::{decode_event, encode_event};
-pub use membership::Membership;
+pub use membership::{MEMBERSHIP_VERSION, Member, Membership};
 pub use record::{Kind, LogPosition, RECORD_BYTES_MAX, RECORD_VERSION, Record, RecordError, Vote, checksum};
 pub use state::{decode_record, encode_record};
 pub use wire::{FormatError, Reader};

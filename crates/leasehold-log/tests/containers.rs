@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use leasehold_core::LeaderId;
 use leasehold_log::{
-    BlockError, BlockProblem, BlockReader, BlockWriter, Kind, LogPosition, Membership, Record, RecordError,
+    BlockError, BlockProblem, BlockReader, BlockWriter, Kind, LogPosition, Member, Membership, Record, RecordError,
     SnapshotHeader, Vote, checksum,
 };
 use proptest::prelude::*;
@@ -21,8 +21,16 @@ fn members() -> Membership {
     Membership {
         at: Some(position()),
         voters: vec![BTreeSet::from([1, 2]), BTreeSet::from([2, 3])],
-        nodes: BTreeMap::from([(1, "a:7401".to_string()), (2, String::new()), (3, "c:7401".to_string())]),
+        nodes: BTreeMap::from([
+            (1, member("n1", "a:7401", 0x1112_1314_1516_1718)),
+            (2, member("n2", "", 0)),
+            (3, member("n3", "c:7401", 3)),
+        ]),
     }
+}
+
+fn member(name: &str, address: &str, incarnation: u64) -> Member {
+    Member { name: name.into(), address: address.into(), incarnation }
 }
 
 fn record(kind: Kind, bytes: impl Into<Bytes>) -> Record {
@@ -65,22 +73,54 @@ fn assert_golden(name: &str, bytes: &[u8]) {
 }
 
 #[test]
-fn every_form_is_written_as_in_the_first_release() {
+fn every_form_is_written_as_it_was_first_released() {
     assert_golden("record-payload.v1.hex", &written(|out| record(Kind::Payload, "orders/7").write(out)));
     assert_golden("record-blank.v1.hex", &written(|out| record(Kind::Blank, "").write(out)));
     assert_golden(
-        "record-membership.v1.hex",
+        "record-membership.v2.hex",
         &written(|out| record(Kind::Membership, members().to_bytes()).write(out)),
     );
     assert_golden("record-checkpoint.v1.hex", &written(|out| record(Kind::Checkpoint, "").write(out)));
     assert_golden("position.v1.hex", &written(|out| position().write(out)));
     let vote = Vote { leader: position().leader, committed: true };
     assert_golden("vote.v1.hex", &written(|out| vote.write(out)));
-    assert_golden("snapshot.v1.hex", &snapshot(b"a small state"));
+    assert_golden("snapshot-members.v2.hex", &snapshot(b"a small state"));
     assert_golden(
         "snapshot-empty.v1.hex",
         &BlockWriter::new(Vec::new(), &SnapshotHeader::default()).unwrap().finish().unwrap(),
     );
+}
+
+/// The bytes of a committed hex file.
+fn golden(name: &str) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let text = std::fs::read_to_string(path).unwrap().replace('\n', "");
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+}
+
+#[test]
+fn members_of_the_first_version_are_read_with_their_id_as_name() {
+    let mut expected = members();
+    for (node, member) in &mut expected.nodes {
+        (member.name, member.incarnation) = (node.to_string(), 0);
+    }
+    let record = Record::read(&mut &golden("record-membership.v1.hex")[..]).unwrap();
+    assert_eq!(Membership::from_bytes(&record.bytes).unwrap(), expected);
+    let (header, body) = read_snapshot(&golden("snapshot.v1.hex")).unwrap();
+    assert_eq!(Membership::from_bytes(&header.membership).unwrap(), expected);
+    assert_eq!(body, b"a small state");
+}
+
+#[test]
+fn a_newer_membership_is_refused_by_its_version() {
+    let mut bytes = members().to_bytes().to_vec();
+    bytes[0] = 3;
+    let error = Membership::from_bytes(&bytes).unwrap_err();
+    assert_eq!(error.to_string(), "membership has format version 3, this build reads up to 2; upgrade");
+    for cut in 0..bytes.len() {
+        bytes[0] = 2;
+        Membership::from_bytes(&bytes[..cut]).unwrap_err();
+    }
 }
 
 #[test]

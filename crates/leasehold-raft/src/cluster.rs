@@ -1,194 +1,158 @@
-//! Who belongs to the cluster: asking, growing, shrinking, and handing leadership over.
+//! The cluster as operators see it, on any node: who belongs to it, how each member is doing, and changing that.
 //!
-//! A new node first learns the log as a learner and then becomes a voter. Every change goes through the log, so only the
-//! leader makes it. A node id is never given twice: what votes a lost directory gave is not known to anyone.
+//! A node that leads makes a change itself (`change.rs`); any other passes it on to the leader and waits for the answer.
+//! A change is tried again while leadership moves, for a bounded time; each kind of change can be asked for twice.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use leasehold_core::LeaderId;
+use futures_util::future::BoxFuture;
 use leasehold_service::log::{Leadership, Machine};
-use openraft::ChangeMembers;
+use leasehold_service::{Cluster, ClusterChange, ClusterChanged, ClusterStatus, Failure, Member};
+use openraft::Instant as _;
 use openraft::async_runtime::watch::WatchReceiver;
-use openraft::errors::{ClientWriteError, RaftError};
 
+use crate::change::{ChangeError, Changes};
 use crate::node::Node;
-use crate::peer::is_loopback;
-use crate::types::{Member, Types};
+use crate::peer::{LinkError, Question, Verdict, ask};
 
-/// How long another node may take to lead after it was asked to.
-const TRANSFER_PATIENCE: Duration = Duration::from_secs(5);
-/// A learner that lacks no more entries than this will have them in a moment.
-const NEARLY: u64 = 256;
-
-/// One node of the cluster, as its membership has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberStatus {
-    /// Its id.
-    pub node: u64,
-    /// Where others reach it.
-    pub address: String,
-    /// Whether it votes; a learner only follows.
-    pub voter: bool,
-    /// The last entry it is known to have; known on the leader only.
-    pub matched: Option<u64>,
-}
-
-/// Why the cluster was not changed.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum ChangeError {
-    /// Another node leads, or none.
-    #[error("this node does not lead the cluster{}", .leader.map_or(String::new(), |l| format!("; {l} does")))]
-    NotLeader {
-        /// The leader, where it is known.
-        leader: Option<LeaderId>,
-    },
-    /// The change cannot be made as things are.
-    #[error("the cluster was not changed: {0}")]
-    Refused(String),
-    /// The log has stopped for good.
-    #[error("the log has stopped: {0}")]
-    Stopped(String),
-}
+/// How long a change may take altogether.
+const CHANGE_PATIENCE: Duration = Duration::from_secs(30);
+/// The pause before a change is tried again.
+const AGAIN: Duration = Duration::from_millis(100);
 
 impl<M: Machine> Node<M> {
     /// Returns the members as this node knows them.
-    pub fn members(&self) -> Vec<MemberStatus> {
-        let metrics = self.group.raft.metrics();
+    pub fn members(&self) -> Vec<Member> {
+        let changes = &self.group.changes;
+        let metrics = changes.raft.metrics();
         let metrics = metrics.borrow_watched();
         let membership = metrics.membership_config.membership();
         let voters: BTreeSet<u64> = membership.voter_ids().collect();
-        let matched = |node: &u64| {
-            let replication = metrics.replication.as_ref()?;
-            replication.get(node).copied().flatten().map(|matched| matched.index)
+        let matched = |node: u64| match node == changes.node {
+            true => metrics.last_log_index,
+            false => metrics.replication.as_ref()?.get(&node).copied().flatten().map(|matched| matched.index),
         };
-        let status = |(node, member): (&u64, &Member)| MemberStatus {
+        let heard = |node: u64| match node == changes.node {
+            true => metrics.heartbeat.as_ref().map(|_| Duration::ZERO),
+            false => metrics.heartbeat.as_ref()?.get(&node).copied().flatten().map(|heard| heard.elapsed()),
+        };
+        let status = |(node, member): (&u64, &crate::types::Member)| Member {
             node: *node,
+            name: member.name.clone(),
             address: member.address.clone(),
             voter: voters.contains(node),
-            matched: matched(node),
+            matched: matched(*node),
+            heard_ms: heard(*node).map(|heard| heard.as_millis() as u64),
         };
         membership.nodes().map(status).collect()
     }
 
-    /// Returns an id for a new node that no node of this cluster has: a random one, so none is given twice.
-    pub fn new_node_id(&self) -> u64 {
-        let members = self.members();
-        loop {
-            let id = rand::random::<u64>() >> 1;
-            if id > 1 && members.iter().all(|member| member.node != id) {
-                return id;
-            }
-        }
+    /// Returns the data directory that the membership names for each node, 0 while it is not known. For tests.
+    #[doc(hidden)]
+    pub fn incarnations(&self) -> BTreeMap<u64, u64> {
+        self.group.changes.roster.incarnations()
     }
 
-    /// Adds a node that follows without a vote; returns when it has nearly all of the log. Dropping the future ends the
-    /// waiting; the node stays added.
-    pub async fn add_learner(&self, node: u64, address: impl Into<String>) -> Result<(), ChangeError> {
-        let address = address.into();
-        match self.leaves_machine {
-            None => return Err(ChangeError::Refused("this node was started without an address for others".into())),
-            Some(false) if !is_loopback(&address) => {
-                let text = format!(
-                    "{address} is not a loopback address, and connections between nodes are plain; \
-                     start them with certificates (`lease tls init`)"
-                );
-                return Err(ChangeError::Refused(text));
-            }
-            Some(_) => {}
-        }
-        if self.members().iter().any(|member| member.node == node && member.address != address) {
-            return Err(ChangeError::Refused(format!("node {node} is a member at another address")));
-        }
-        let raft = self.group.raft.clone();
-        let change = async move { raft.add_learner(node, Member { address }, false).await.map(drop) };
-        self.make(change).await?;
-        self.catches_up(node).await
-    }
-
-    /// Waits until a node has nearly all of the log.
-    async fn catches_up(&self, node: u64) -> Result<(), ChangeError> {
-        let mut metrics = self.group.raft.metrics();
-        loop {
-            {
-                let metrics = metrics.borrow_and_update();
-                let Some(replication) = &metrics.replication else { return Err(self.not_leader()) };
-                let matched = replication.get(&node).copied().flatten().map(|matched| matched.index + NEARLY);
-                if matched >= metrics.last_log_index {
-                    return Ok(());
-                }
-            }
-            if metrics.changed().await.is_err() {
-                return Err(ChangeError::Stopped("the node is stopping".into()));
-            }
-        }
-    }
-
-    /// Makes exactly these nodes the voters; all must be members already. A voter left out leaves the cluster.
-    pub async fn change_voters(&self, voters: BTreeSet<u64>) -> Result<(), ChangeError> {
-        let raft = self.group.raft.clone();
-        self.make(async move { raft.change_membership(voters, false).await.map(drop) }).await
-    }
-
-    /// Removes a node, voter or learner, from the cluster; its id is not to be used again.
-    pub async fn remove(&self, node: u64) -> Result<(), ChangeError> {
-        let members: BTreeMap<u64, bool> =
-            self.members().into_iter().map(|member| (member.node, member.voter)).collect();
-        match members.get(&node) {
-            None => Err(ChangeError::Refused(format!("node {node} is not a member"))),
-            Some(true) => {
-                let voters = members.into_iter().filter(|(id, voter)| *voter && *id != node).map(|(id, _)| id);
-                self.change_voters(voters.collect()).await
-            }
-            Some(false) => {
-                let (raft, change) = (self.group.raft.clone(), ChangeMembers::RemoveNodes(BTreeSet::from([node])));
-                self.make(async move { raft.change_membership(change, false).await.map(drop) }).await
-            }
-        }
-    }
-
-    /// Hands leadership to another voter; returns when this node sees it lead.
+    /// Hands leadership to another voter if this node leads; returns when it sees the other lead.
     pub async fn transfer(&self, to: u64) -> Result<(), ChangeError> {
-        let mut leadership = self.group.leadership.clone();
-        let now = *leadership.borrow();
-        match now {
-            Leadership::Leads(leader) if leader.node == to => return Ok(()),
-            Leadership::Leads(_) => {}
-            Leadership::Follows(_) | Leadership::CutOff(_) | Leadership::Unknown => return Err(self.not_leader()),
-        }
-        if !self.members().iter().any(|member| member.node == to && member.voter) {
-            return Err(ChangeError::Refused(format!("node {to} is not a voter")));
-        }
-        let stopped = |error: openraft::errors::Fatal<Types>| ChangeError::Stopped(error.to_string());
-        self.group.raft.trigger().transfer_leader(to).await.map_err(stopped)?;
-        let other = |now: &Leadership| matches!(now, Leadership::Follows(leader) if leader.node == to);
-        match tokio::time::timeout(TRANSFER_PATIENCE, leadership.wait_for(other)).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) => Err(ChangeError::Stopped("the node is stopping".into())),
-            Err(_) => Err(ChangeError::Refused(format!("node {to} did not take the lead in time"))),
+        let changes = self.group.changes.clone();
+        let done = self.handle.spawn(async move { changes.transfer(Some(to)).await }).await;
+        done.unwrap_or_else(|error| Err(ChangeError::Stopped(error.to_string()))).map(drop)
+    }
+}
+
+impl<M: Machine> Cluster for Node<M> {
+    fn status(&self) -> ClusterStatus {
+        let leader = match *self.group.leadership.borrow() {
+            Leadership::Leads(leader) | Leadership::Follows(leader) | Leadership::CutOff(leader) => Some(leader),
+            Leadership::Unknown => None,
+        };
+        let (progress, files) = (&self.group.progress, &self.group.files);
+        ClusterStatus {
+            cluster: self.identity.cluster,
+            node: self.identity.node,
+            leader: leader.map(|leader| leader.node),
+            term: leader.map_or_else(|| self.group.raft.metrics().borrow_watched().current_term, |leader| leader.term),
+            applied: progress.next().checked_sub(1),
+            last_log: files.store.last_index(),
+            snapshot: files.snapshots.last_index(),
+            log_bytes: files.store.bytes(),
+            members: self.members(),
         }
     }
 
-    /// Runs a change on the runtime of the log.
-    async fn make(
-        &self,
-        change: impl Future<Output = Result<(), RaftError<Types, ClientWriteError<Types>>>> + Send + 'static,
-    ) -> Result<(), ChangeError> {
-        let done = self.handle.spawn(change).await.map_err(|error| ChangeError::Stopped(error.to_string()))?;
-        done.map_err(|error| match error {
-            RaftError::APIError(ClientWriteError::ForwardToLeader(_)) => self.not_leader(),
-            RaftError::APIError(error) => ChangeError::Refused(error.to_string()),
-            RaftError::Fatal(error) => {
-                ChangeError::Stopped(self.group.files.fatal.reason().unwrap_or_else(|| error.to_string()))
-            }
+    fn change(&self, change: ClusterChange) -> BoxFuture<'static, Result<ClusterChanged, Failure>> {
+        let (changes, handle) = (self.group.changes.clone(), self.handle.clone());
+        Box::pin(async move {
+            let made = handle.spawn(changes.change(change)).await;
+            made.unwrap_or(Err(Failure::ShuttingDown { may_have_happened: true }))
         })
     }
+}
 
-    fn not_leader(&self) -> ChangeError {
-        let leader = match *self.group.leadership.borrow() {
-            Leadership::Follows(leader) => Some(leader),
-            Leadership::Unknown | Leadership::Leads(_) | Leadership::CutOff(_) => None,
+impl<M: Machine> Changes<M> {
+    async fn change(self: Arc<Self>, change: ClusterChange) -> Result<ClusterChanged, Failure> {
+        let question = Question::Change(change.clone());
+        let started = Instant::now();
+        let mut may_have_happened = false;
+        loop {
+            let left = CHANGE_PATIENCE.saturating_sub(started.elapsed());
+            let late = || ChangeError::Unknown("no majority has confirmed the change in time".into());
+            let tried = tokio::time::timeout(left, self.attempt(&question)).await.unwrap_or_else(|_| Err(late()));
+            let why = match tried {
+                Ok(node) => return Ok(changed(&change, node)),
+                Err(ChangeError::Refused(words)) => return Err(Failure::ChangeRefused(words)),
+                Err(ChangeError::Stopped(_)) => return Err(Failure::ShuttingDown { may_have_happened: true }),
+                Err(error @ ChangeError::NotLeader { .. }) => error.to_string(),
+                Err(ChangeError::NotNow(words)) => words,
+                Err(ChangeError::Unknown(words)) => {
+                    may_have_happened = true;
+                    words
+                }
+            };
+            if started.elapsed() + AGAIN >= CHANGE_PATIENCE {
+                return Err(Failure::NoQuorum { may_have_happened, why: why.into() });
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Decides a question here if this node leads, or passes it on to the node that does.
+    pub(crate) async fn attempt(&self, question: &Question) -> Result<u64, ChangeError> {
+        if let Some(reason) = self.roster.removed().borrow().clone() {
+            return Err(ChangeError::Refused(reason));
+        }
+        let now = *self.leadership.borrow();
+        let leader = match now {
+            Leadership::Leads(_) => {
+                let own = self.local.as_ref().map(|local| (self.node, local.seen.incarnation()));
+                return self.decide(question, own).await;
+            }
+            Leadership::Follows(leader) => leader.node,
+            Leadership::CutOff(_) => return Err(ChangeError::NotNow("the leader is cut off from a majority".into())),
+            Leadership::Unknown => return Err(ChangeError::NotNow("nobody is known to lead the cluster".into())),
         };
-        ChangeError::NotLeader { leader }
+        let address = self.roster.address(leader).filter(|address| !address.is_empty());
+        let (Some(local), Some(address)) = (&self.local, address) else {
+            return Err(ChangeError::NotNow(format!("the address of the leader, node {leader}, is not known yet")));
+        };
+        match ask(local, leader, &address, question).await {
+            Ok(Verdict::Done(node)) => Ok(node),
+            Ok(Verdict::Refused(words)) => Err(ChangeError::Refused(words)),
+            Ok(Verdict::NotNow(words)) => Err(ChangeError::NotNow(words)),
+            Ok(Verdict::Unknown(words)) => Err(ChangeError::Unknown(words)),
+            Err(LinkError::Unreachable(words)) => Err(ChangeError::NotNow(words)),
+            Err(LinkError::Broken(words)) => Err(ChangeError::Unknown(words)),
+        }
+    }
+}
+
+fn changed(change: &ClusterChange, node: u64) -> ClusterChanged {
+    match change {
+        ClusterChange::Add { .. } => ClusterChanged::Added { node },
+        ClusterChange::Remove { .. } => ClusterChanged::Removed,
+        ClusterChange::Transfer { .. } => ClusterChanged::Transferred { to: node },
     }
 }

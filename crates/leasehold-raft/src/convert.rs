@@ -5,7 +5,7 @@ use std::io;
 use leasehold_log::{Kind, LogPosition, Membership, Record, RecordError};
 use openraft::EntryPayload;
 
-use crate::types::{Candidate, Entry, LogId, Member, Payload, SnapshotMeta, StoredMembership, Vote};
+use crate::types::{Candidate, Entry, LogId, Payload, SnapshotMeta, StoredMembership, Vote};
 
 pub(crate) fn position(id: &LogId) -> LogPosition {
     LogPosition { leader: id.leader_id, index: id.index }
@@ -56,7 +56,7 @@ pub(crate) fn membership_to_disk(stored: &StoredMembership) -> Membership {
     Membership {
         at: stored.log_id().as_ref().map(position),
         voters: members.get_joint_config().clone(),
-        nodes: members.nodes().map(|(id, member)| (*id, member.address.clone())).collect(),
+        nodes: members.nodes().map(|(id, member)| (*id, member.clone())).collect(),
     }
 }
 
@@ -65,9 +65,7 @@ pub(crate) fn membership_from_disk(stored: &Membership) -> Result<StoredMembersh
     if stored.voters.is_empty() && stored.nodes.is_empty() {
         return Ok(StoredMembership::new(at, openraft::Membership::default()));
     }
-    let nodes: std::collections::BTreeMap<u64, Member> =
-        stored.nodes.iter().map(|(id, address)| (*id, Member { address: address.clone() })).collect();
-    let members = openraft::Membership::new(stored.voters.clone(), nodes)
+    let members = openraft::Membership::new(stored.voters.clone(), stored.nodes.clone())
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("membership is not valid: {error}")))?;
     Ok(StoredMembership::new(at, members))
 }

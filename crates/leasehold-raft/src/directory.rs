@@ -49,32 +49,55 @@ pub(crate) struct Directory {
     _lock: File,
 }
 
-impl Directory {
-    /// Makes the directory if it is not there, locks it, and reads or writes its identity: the wanted one, or a new
-    /// cluster's. A directory with another identity than the wanted one is refused.
-    pub(crate) fn open(path: &Path, wanted: Option<Identity>) -> Result<Directory, OpenError> {
+/// A locked data directory that may not have an identity yet.
+#[derive(Debug)]
+pub(crate) struct Unclaimed {
+    path: PathBuf,
+    pub(crate) identity: Option<Identity>,
+    lock: File,
+}
+
+impl Unclaimed {
+    /// Makes the directory if it is not there, locks it, and reads its identity.
+    pub(crate) fn open(path: &Path) -> Result<Unclaimed, OpenError> {
         make_directory(path)?;
         let lock = lock(path)?;
         if path.join(UNFINISHED).exists() {
             return Err(OpenError::Unfinished { dir: path.to_path_buf() });
         }
         let file = path.join("identity");
-        let (identity, fresh) = match std::fs::read_to_string(&file) {
-            Ok(text) => (parse(&file, &text)?, false),
+        let identity = match std::fs::read_to_string(&file) {
+            Ok(text) => Some(parse(&file, &text)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 refuse_orphans(path, &file)?;
-                let identity = wanted.unwrap_or_else(|| Identity { cluster: rand::random(), node: 1 });
-                write_whole(&file, render(&identity).as_bytes()).at("write", &file)?;
-                (identity, true)
+                None
             }
             Err(source) => return Err(OpenError::Io { action: "read", path: file, source }),
         };
-        if let Some(wanted) = wanted.filter(|wanted| *wanted != identity) {
-            return Err(OpenError::Another { dir: path.to_path_buf(), found: identity, wanted });
-        }
-        Ok(Directory { path: path.to_path_buf(), identity, fresh, _lock: lock })
+        Ok(Unclaimed { path: path.to_path_buf(), identity, lock })
     }
 
+    /// Writes the identity if there is none: the wanted one, or a new cluster's. A directory with another identity than
+    /// the wanted one is refused.
+    pub(crate) fn claim(self, wanted: Option<Identity>) -> Result<Directory, OpenError> {
+        let Unclaimed { path, identity: found, lock } = self;
+        let identity = match (found, wanted) {
+            (Some(found), Some(wanted)) if found != wanted => {
+                return Err(OpenError::Another { dir: path, found, wanted });
+            }
+            (Some(found), _) => found,
+            (None, wanted) => {
+                let identity = wanted.unwrap_or_else(|| Identity { cluster: rand::random(), node: 1 });
+                let file = path.join("identity");
+                write_whole(&file, render(&identity).as_bytes()).at("write", &file)?;
+                identity
+            }
+        };
+        Ok(Directory { path, identity, fresh: found.is_none(), _lock: lock })
+    }
+}
+
+impl Directory {
     /// Locks an empty directory that is to have this identity once it is settled.
     pub(crate) fn claim(path: &Path, identity: Identity) -> Result<Directory, OpenError> {
         Ok(Directory { path: path.to_path_buf(), identity, fresh: true, _lock: lock(path)? })

@@ -52,6 +52,30 @@ pub enum OpenError {
         /// The data directory.
         dir: PathBuf,
     },
+    /// The directory belongs to another cluster than the one it is to join.
+    #[error(
+        "{dir} belongs to node {} of cluster {:032x}, but {address} is of cluster {cluster:032x}; \
+         start it without --join, or with an empty --data directory to join that cluster",
+        .found.node, .found.cluster
+    )]
+    AnotherCluster {
+        /// The data directory.
+        dir: PathBuf,
+        /// Whose it is.
+        found: Identity,
+        /// The member that was asked.
+        address: String,
+        /// Its cluster.
+        cluster: u128,
+    },
+    /// The cluster does not admit this node.
+    #[error("the cluster at {address} does not admit this node: {words}")]
+    NotAdmitted {
+        /// The member that was asked.
+        address: String,
+        /// Why not.
+        words: String,
+    },
     /// The node has met others, but its log is gone.
     #[error(
         "the log of {dir} is gone, and with it the votes this node gave; start it with an empty --data directory \

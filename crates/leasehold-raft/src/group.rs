@@ -3,7 +3,7 @@
 //! A group owns all of its state, so that a node can hold more than one. It elects itself at once if it is its only
 //! voter, instead of waiting for a leader that cannot exist, and leads only when its own first entry is applied.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::awake::Awake;
 use crate::barrier::{Prover, Reader};
+use crate::change::Changes;
 use crate::checkpoint;
 use crate::directory::Identity;
 use crate::error::OpenError;
@@ -28,12 +29,14 @@ use crate::forward::Forwarder;
 use crate::group_commit::Fatal;
 use crate::heard::Heard;
 use crate::leadership::watch_leadership;
-use crate::machine::{Applier, Progress};
+use crate::machine::{Applier, Progress, Told};
 use crate::network::NoPeers;
 use crate::options::Options;
 use crate::peer::{Comparison, Door, Formation, Inside, Links, Local, PeerOptions, Peers, VoteGuard, meet_all};
 use crate::room::Room;
+use crate::roster::Roster;
 use crate::snapshot::Snapshots;
+use crate::steward;
 use crate::store::LogStore;
 use crate::types::{Member, Types};
 use crate::wal::Cut;
@@ -91,6 +94,7 @@ pub(crate) struct Group<M: Machine> {
     pub(crate) parcels: Mutex<Option<mpsc::Receiver<Parcel>>>,
     /// Where they come in; held, so that a node alone simply gets none.
     parcels_in: mpsc::Sender<Parcel>,
+    pub(crate) changes: Arc<Changes<M>>,
     /// The task that lets other nodes in.
     door: Mutex<Option<JoinHandle<()>>>,
 }
@@ -103,16 +107,20 @@ impl<M: Machine> Group<M> {
         files: GroupFiles,
         machine: Arc<M>,
         local: Option<Local>,
+        listener: Option<TcpListener>,
     ) -> Result<Group<M>, OpenError> {
         let started = Instant::now();
-        let listener = match &options.peers {
-            Some(peers) => Some(listen(peers.listen).await?),
-            None => None,
+        let listener = match (&options.peers, listener) {
+            (Some(peers), None) => Some(listen(peers.listen).await?),
+            (_, listener) => listener,
         };
         let config = Arc::new(options.raft_config(identity.cluster)?);
         let progress = Arc::new(Progress::new(identity.node, options.snapshot_bytes));
+        let alone = || Arc::new(Roster::new(identity.node, BTreeSet::new()));
+        let roster = local.as_ref().map_or_else(alone, |local| local.roster.clone());
         let (snapshots, fatal, checkpoints) = (files.snapshots.clone(), files.fatal.clone(), Arc::default());
-        let applier = Applier::new(machine, snapshots, progress.clone(), fatal.clone(), Arc::clone(&checkpoints));
+        let told = Told { roster: roster.clone(), checkpoints: Arc::clone(&checkpoints) };
+        let applier = Applier::new(machine, snapshots, progress.clone(), fatal.clone(), told);
         let store = files.store.clone();
         let links = local.clone().map(|local| Arc::new(Links::new(local, Handle::current())));
         let peers = links.clone().map(Peers::new);
@@ -124,8 +132,8 @@ impl<M: Machine> Group<M> {
 
         let (tell, leadership) = watch::channel(Leadership::Unknown);
         let heard = Arc::new(Heard::new(progress.clone()));
-        let (server, emax) = (raft.clone(), options.election_max);
-        tokio::spawn(watch_leadership(server, progress.clone(), heard.clone(), tell, emax, fatal.clone()));
+        let (server, emax, removed) = (raft.clone(), options.election_max, roster.removed());
+        tokio::spawn(watch_leadership(server, progress.clone(), heard.clone(), removed, tell, emax, fatal.clone()));
         tokio::spawn(write_due_snapshots(raft.clone(), progress.clone()));
         tokio::spawn(checkpoint::propose_due(raft.clone(), progress.clone(), leadership.clone()));
         let comparison = Arc::new(Comparison::new(identity.node));
@@ -142,6 +150,17 @@ impl<M: Machine> Group<M> {
         let forwarder =
             Forwarder { raft: raft.clone(), leadership: leadership.clone(), links, runtime: Handle::current() };
         let (parcels_in, parcels) = mpsc::channel(PARCELS);
+        let changes = Arc::new(Changes {
+            raft: raft.clone(),
+            node: identity.node,
+            roster,
+            local: local.clone(),
+            leaves_machine: options.peers.as_ref().is_some_and(PeerOptions::leaves_machine),
+            recent: options.election_max * 2,
+            leadership: leadership.clone(),
+            fatal: files.fatal.clone(),
+            turn: Arc::default(),
+        });
         let mut group = Group {
             room: Arc::new(Room::new(&options.data, options.disk_floor / 2)),
             reader: Arc::new(reader),
@@ -155,31 +174,45 @@ impl<M: Machine> Group<M> {
             forwarder,
             parcels: Mutex::new(Some(parcels)),
             parcels_in,
+            changes,
             door: Mutex::new(None),
         };
-        if let (Some(listener), Some(local)) = (listener, local) {
+        if let (Some(listener), Some(local)) = (listener, local.clone()) {
             group.open_door(listener, local, started, options.election_max).await?;
         }
-        let advertise = options.peers.as_ref().map(PeerOptions::own_address);
+        let peers = options.peers.clone();
         group.elect(identity, options).await?;
-        if let Some(address) = advertise {
-            group.move_to(identity.node, address).await?;
+        if let (Some(peers), Some(local)) = (peers, local) {
+            group.settle(&peers, local).await?;
         }
         Ok(group)
     }
 
-    /// Writes a new address of this node into the membership if it is the only voter: one that began without others must
-    /// be found by those it meets. With other voters the address is theirs to change.
-    async fn move_to(&self, node: u64, address: String) -> Result<(), OpenError> {
+    /// Makes known who and where this node is, and starts what looks after the members.
+    async fn settle(&self, peers: &PeerOptions, local: Local) -> Result<(), OpenError> {
+        let (address, changes) = (peers.own_address(), &self.changes);
+        self.rename(peers.name.clone(), address.clone(), local.seen.incarnation()).await?;
+        tokio::spawn(steward::tend(changes.clone()));
+        tokio::spawn(changes.clone().say_address(local.clone(), address));
+        tokio::spawn(changes.clone().leave_when_removed());
+        tokio::spawn(steward::remember_gone(local));
+        Ok(())
+    }
+
+    /// Writes name, address and incarnation of this node into the membership if it is the only voter: one that began
+    /// without others must be found by those it meets. With other voters its name stays, and the leader writes the rest.
+    async fn rename(&self, name: String, address: String, incarnation: u64) -> Result<(), OpenError> {
+        let node = self.changes.node;
         if !self.raft.voter_ids().eq([node]) {
             return Ok(());
         }
         let membership = self.raft.server_metrics().borrow_watched().membership_config.clone();
-        if membership.membership().get_node(&node).is_none_or(|member| member.address == address) {
+        let member = Member { name, address, incarnation };
+        if membership.membership().get_node(&node).is_none_or(|known| *known == member) {
             return Ok(());
         }
-        let moved = ChangeMembers::SetNodes(BTreeMap::from([(node, Member { address })]));
-        self.raft.change_membership(moved, true).await.map(drop).map_err(stopped)
+        let renamed = ChangeMembers::SetNodes(BTreeMap::from([(node, member)]));
+        self.raft.change_membership(renamed, true).await.map(drop).map_err(stopped)
     }
 
     /// Lets other nodes in.
@@ -201,6 +234,7 @@ impl<M: Machine> Group<M> {
             parcels: self.parcels_in.clone(),
             heard: self.heard.clone(),
             room: self.room.clone(),
+            changes: self.changes.clone(),
         };
         let door = Arc::new(Door::new(local, inside, guard, self.comparison.clone()));
         *self.door.lock() = Some(tokio::spawn(door.serve(listener)));
@@ -220,7 +254,7 @@ impl<M: Machine> Group<M> {
     async fn elect(&mut self, identity: Identity, options: Options) -> Result<(), OpenError> {
         if !self.raft.is_initialized().await.map_err(stopped)? {
             let Some(members) = first_members(identity, options) else {
-                // It waits to be added.
+                // The cluster that has admitted it sends its log.
                 return Ok(());
             };
             let alone = members.len() == 1;
@@ -250,18 +284,19 @@ impl<M: Machine> Group<M> {
 
 /// Returns whom the first membership has; none if this node is to be added by others.
 fn first_members(identity: Identity, options: Options) -> Option<BTreeMap<u64, Member>> {
-    let members = match options.peers {
-        None => BTreeMap::from([(identity.node, options.address)]),
+    let alone =
+        |name: String, address| Some(BTreeMap::from([(identity.node, Member { name, address, incarnation: 0 })]));
+    match options.peers {
+        None => alone(identity.node.to_string(), options.address),
         Some(peers) => match peers.formation {
-            Formation::Alone => BTreeMap::from([(identity.node, peers.advertise)]),
-            Formation::Members(_) => peers.members()?,
-            Formation::Join(_) => return None,
+            Formation::Alone => alone(peers.name.clone(), peers.own_address()),
+            Formation::Members(_) => peers.members(),
+            Formation::Join(_) => None,
         },
-    };
-    Some(members.into_iter().map(|(node, address)| (node, Member { address })).collect())
+    }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, OpenError> {
+pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, OpenError> {
     TcpListener::bind(address).await.map_err(|source| OpenError::Listen { address, source })
 }
 

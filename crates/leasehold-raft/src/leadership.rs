@@ -30,6 +30,7 @@ pub(crate) async fn watch_leadership<M: Machine>(
     raft: Raft<Types, Applier<M>>,
     progress: Arc<Progress>,
     heard: Arc<Heard>,
+    mut removed: watch::Receiver<Option<String>>,
     tell: watch::Sender<Leadership>,
     election_max: Duration,
     fatal: Fatal,
@@ -45,6 +46,8 @@ pub(crate) async fn watch_leadership<M: Machine>(
             let alone = server.membership_config.membership().voter_ids().eq([server.id]);
             (leadership(server.id, granted, server.state, *ready.borrow_and_update()), alone)
         };
+        // What a removed node may still believe of its old cluster means nothing.
+        let present = if removed.borrow_and_update().is_some() { Leadership::Unknown } else { present };
         let (present, look_again) = match present {
             Leadership::Leads(leader) if !alone => {
                 let now = Instant::now();
@@ -68,6 +71,7 @@ pub(crate) async fn watch_leadership<M: Machine>(
             changed = server.changed() => if changed.is_err() { break },
             _ = ready.changed() => {}
             () = heard.came(), if present == Leadership::Unknown => {}
+            _ = removed.changed() => {}
             () = tokio::time::sleep(look_again.unwrap_or_default()), if look_again.is_some() => {}
         }
     }

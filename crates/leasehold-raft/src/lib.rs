@@ -4,14 +4,17 @@
 //! Behind it, one concept per file: `store.rs` and `group_commit.rs` make entries durable, `wal.rs` and `torn.rs` open the log
 //! files and judge damage, `machine.rs` applies, `snapshot.rs` writes and installs states, `checkpoint.rs` and `agreement.rs`
 //! see whether the states of the nodes are the same, `group.rs` holds all of one Raft group, `leadership.rs` tells who leads,
-//! `barrier.rs` proves reads, `forward.rs` hands commands to the leader, `directory.rs` is the data directory, `peer/` reaches
-//! other nodes (`network.rs` none, for a node alone), `cluster.rs` changes who belongs to the cluster, and `restore.rs` makes a
-//! directory from a backup. No type of openraft or raft-log goes to disk, to other nodes or into
+//! `barrier.rs` proves reads, `forward.rs` hands commands to the leader, `directory.rs` is the data directory and
+//! `admission.rs` how it comes to its identity, `peer/` reaches other nodes (`network.rs` none, for a node alone). `cluster.rs`
+//! tells and changes who belongs to the cluster: `change.rs` and `steward.rs` are the leader's part of that, `roster.rs` is
+//! what every node knows; `restore.rs` makes a directory from a backup. No type of openraft or raft-log goes to disk, to other nodes or into
 //! this crate's API; what is stored is `leasehold-log`'s.
 
+mod admission;
 mod agreement;
 mod awake;
 mod barrier;
+mod change;
 mod checkpoint;
 mod cluster;
 mod convert;
@@ -30,7 +33,9 @@ mod peer;
 mod propose;
 mod restore;
 mod room;
+mod roster;
 mod snapshot;
+mod steward;
 mod store;
 #[cfg(test)]
 mod suite;
@@ -40,7 +45,7 @@ mod types;
 mod wal;
 
 pub use agreement::Compared;
-pub use cluster::{ChangeError, MemberStatus};
+pub use change::ChangeError;
 pub use directory::Identity;
 pub use error::OpenError;
 pub use group_commit::FlushTimes;

@@ -21,6 +21,7 @@ use tokio::sync::{Notify, watch};
 use crate::checkpoint::{Checkpoint, Checkpoints};
 use crate::convert;
 use crate::group_commit::Fatal;
+use crate::roster::Roster;
 use crate::snapshot::{Builder, SnapshotFile, Snapshots};
 use crate::types::{Entry, LogId, Payload, SnapshotMeta, StoredMembership, Types};
 
@@ -117,6 +118,12 @@ impl Progress {
     }
 }
 
+/// Those who hear of what is committed beside the machine.
+pub(crate) struct Told<M: Machine> {
+    pub(crate) roster: Arc<Roster>,
+    pub(crate) checkpoints: Arc<Checkpoints<M::View>>,
+}
+
 /// Drives a [`Machine`] with committed entries.
 pub(crate) struct Applier<M: Machine> {
     machine: Arc<M>,
@@ -124,6 +131,7 @@ pub(crate) struct Applier<M: Machine> {
     progress: Arc<Progress>,
     fatal: Fatal,
     checkpoints: Arc<Checkpoints<M::View>>,
+    roster: Arc<Roster>,
     applied: Option<LogId>,
     membership: StoredMembership,
 }
@@ -135,10 +143,11 @@ impl<M: Machine> Applier<M> {
         snapshots: Arc<Snapshots>,
         progress: Arc<Progress>,
         fatal: Fatal,
-        checkpoints: Arc<Checkpoints<M::View>>,
+        told: Told<M>,
     ) -> Applier<M> {
         let (applied, membership) = (None, StoredMembership::default());
-        let mut applier = Applier { machine, snapshots, progress, fatal, checkpoints, applied, membership };
+        let Told { roster, checkpoints } = told;
+        let mut applier = Applier { machine, snapshots, progress, fatal, checkpoints, roster, applied, membership };
         let current = applier.snapshots.current().borrow().as_ref().map(|current| current.meta.clone());
         if let Some(meta) = current {
             applier.go_on_from(meta);
@@ -151,6 +160,7 @@ impl<M: Machine> Applier<M> {
         self.progress.unsaved_bytes.store(0, Ordering::Relaxed);
         self.progress.unchecked_bytes.store(0, Ordering::Relaxed);
         self.applied = meta.last_log_id;
+        self.roster.applied(&meta.last_membership);
         self.membership = meta.last_membership;
     }
 
@@ -171,6 +181,7 @@ impl<M: Machine> Applier<M> {
         let checkpoint = matches!(entry.payload, EntryPayload::Normal(Payload::Checkpoint));
         if let EntryPayload::Membership(members) = entry.payload {
             self.membership = StoredMembership::new(Some(entry.log_id), members);
+            self.roster.applied(&self.membership);
         }
         self.progress.note(at, take_over, bytes + ENTRY_OVERHEAD);
         if checkpoint {

@@ -12,13 +12,15 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinError;
 
+use crate::admission::{self, Claimed};
 use crate::agreement::Compared;
 use crate::directory::{self, Directory, Identity};
 use crate::error::{At, OpenError};
 use crate::group::{Group, GroupFiles};
 use crate::group_commit::FlushTimes;
 use crate::options::Options;
-use crate::peer::{Local, PeerOptions, Secure, Seen};
+use crate::peer::{Local, Secure, Seen};
+use crate::roster::Roster;
 use crate::wal::Cut;
 
 /// The one group this build runs; the layout has room for more.
@@ -64,9 +66,7 @@ pub struct Node<M: Machine> {
     /// What is given back at the end: the threads, then the directory's lock.
     held: Mutex<Option<(Threads, Directory)>>,
     pub(crate) handle: Handle,
-    /// Whether nodes beyond this machine may be added; none if no node may.
-    pub(crate) leaves_machine: Option<bool>,
-    identity: Identity,
+    pub(crate) identity: Identity,
 }
 
 /// The runtime of a node. Dropping it never blocks: a plain runtime may not be dropped where async code runs.
@@ -82,21 +82,35 @@ impl Drop for Threads {
 
 impl<M: Machine> Node<M> {
     /// Opens a data directory and starts the node, and returns what was found: when it leads, if it is the only voter;
-    /// otherwise at once, and [`leadership`](leasehold_service::log::Log::leadership) tells the rest.
+    /// otherwise at once, and [`leadership`](leasehold_service::log::Log::leadership) tells the rest. An empty directory
+    /// that is to join a cluster waits here until it is admitted; dropping the future gives up.
     pub async fn open(options: Options, machine: Arc<M>) -> Result<(Node<M>, Opened), OpenError> {
+        Node::open_telling(options, machine, |words| tracing::info!("{words}")).await
+    }
+
+    /// Opens a node like [`Node::open`]; `tell` hears, once each, the reasons why it is not admitted to its cluster yet.
+    pub async fn open_telling(
+        options: Options,
+        machine: Arc<M>,
+        tell: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<(Node<M>, Opened), OpenError> {
         options.raft_config(0)?;
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("raft").enable_all().build();
         let threads = Threads(Some(runtime.at("start threads for", &options.data)?));
         let handle = threads.0.as_ref().expect("the runtime is there until the drop").handle().clone();
 
+        let claimed = handle.spawn(admission::claim(options.clone(), tell)).await;
+        let Claimed { directory, secure, listener } = claimed.unwrap_or_else(died)?;
         let (directory, files, local) = {
             let (options, machine) = (options.clone(), machine.clone());
-            handle.spawn_blocking(move || open_files(&options, &*machine)).await.unwrap_or_else(died)?
+            handle
+                .spawn_blocking(move || open_files((directory, secure), &options, &*machine))
+                .await
+                .unwrap_or_else(died)?
         };
         let identity = directory.identity;
-        let leaves_machine = options.peers.as_ref().map(PeerOptions::leaves_machine);
         let restored = files.snapshots.last_index();
-        let started = handle.spawn(Group::start(options, identity, files.clone(), machine, local)).await;
+        let started = handle.spawn(Group::start(options, identity, files.clone(), machine, local, listener)).await;
         let group = match started.unwrap_or_else(died) {
             Ok(group) => group,
             Err(error) => {
@@ -106,7 +120,7 @@ impl<M: Machine> Node<M> {
         };
         let last_log = group.files.store.last_index();
         let opened = Opened { identity, fresh: directory.fresh, cut: files.cut, restored, last_log };
-        Ok((Node { group, held: Mutex::new(Some((threads, directory))), handle, leaves_machine, identity }, opened))
+        Ok((Node { group, held: Mutex::new(Some((threads, directory))), handle, identity }, opened))
     }
 
     /// The cluster and the node.
@@ -209,10 +223,11 @@ impl<M: Machine> Drop for Node<M> {
 
 type OpenFiles = (Directory, GroupFiles, Option<Local>);
 
-fn open_files(options: &Options, machine: &impl Machine) -> Result<OpenFiles, OpenError> {
-    let tls = options.peers.as_ref().and_then(|peers| peers.tls.clone());
-    let secure = tls.map(Secure::open).transpose()?.map(Arc::new);
-    let directory = Directory::open(&options.data, options.peers.as_ref().and_then(PeerOptions::identity))?;
+fn open_files(
+    (directory, secure): (Directory, Option<Arc<Secure>>),
+    options: &Options,
+    machine: &impl Machine,
+) -> Result<OpenFiles, OpenError> {
     directory::refuse_diverged(&options.data)?;
     let local = match options.peers {
         Some(_) => {
@@ -220,7 +235,8 @@ fn open_files(options: &Options, machine: &impl Machine) -> Result<OpenFiles, Op
             if seen.knows_any() && !directory.has_log(GROUP) {
                 return Err(OpenError::LostLog { dir: options.data.clone() });
             }
-            Some(Local { identity: directory.identity, group: GROUP, seen, secure })
+            let roster = Arc::new(Roster::new(directory.identity.node, seen.gone()));
+            Some(Local { identity: directory.identity, group: GROUP, seen, secure, roster })
         }
         None => None,
     };

@@ -55,7 +55,7 @@ impl<M: Machine> Log for Node<M> {
     }
 
     fn name_of(&self, node: u64) -> String {
-        node.to_string()
+        self.group.changes.roster.name(node)
     }
 
     async fn read_barrier(&self) -> Result<(), Unavailable> {

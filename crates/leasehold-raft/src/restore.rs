@@ -70,7 +70,8 @@ fn write_snapshot(dir: &Path, node: u64, write: impl FnOnce(&mut dyn Write) -> i
 /// Where a cluster has its first membership: before every term, at the first index.
 fn first_meta(node: u64) -> SnapshotMeta {
     let at = Some(LogId { leader_id: LeaderId::default(), index: 0 });
-    let nodes = BTreeMap::from([(node, Member { address: String::new() })]);
+    let member = Member { name: node.to_string(), ..Member::default() };
+    let nodes = BTreeMap::from([(node, member)]);
     let members = openraft::Membership::new(vec![BTreeSet::from([node])], nodes).expect("the one voter is a member");
     SnapshotMeta { last_log_id: at, last_membership: StoredMembership::new(at, members) }
 }

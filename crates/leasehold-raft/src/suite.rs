@@ -8,7 +8,8 @@ use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 
 use crate::group_commit::Fatal;
-use crate::machine::{Applier, Progress};
+use crate::machine::{Applier, Progress, Told};
+use crate::roster::Roster;
 use crate::snapshot::Snapshots;
 use crate::store::LogStore;
 use crate::types::Types;
@@ -51,8 +52,9 @@ impl StoreBuilder<Types, LogStore, Applier<Nothing>, tempfile::TempDir> for Stor
         let (store, _) = LogStore::open(&dir.path().join("log"), self.0, fatal.clone()).unwrap();
         let snapshots = Snapshots::open(&dir.path().join("snapshots"), 0, &*machine).unwrap();
         let progress = Arc::new(Progress::new(1, u64::MAX));
-        let checkpoints = Arc::default();
-        Ok((dir, store, Applier::new(machine, Arc::new(snapshots), progress, fatal, checkpoints)))
+        let roster = Arc::new(Roster::new(1, Default::default()));
+        let told = Told { roster, checkpoints: Arc::default() };
+        Ok((dir, store, Applier::new(machine, Arc::new(snapshots), progress, fatal, told)))
     }
 }
 

@@ -85,17 +85,7 @@ impl fmt::Display for Payload {
 }
 
 /// What the cluster knows of a node beside its id.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Member {
-    /// Where other nodes reach it; empty for a cluster of one.
-    pub(crate) address: String,
-}
-
-impl fmt::Display for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.address)
-    }
-}
+pub(crate) use leasehold_log::Member;
 
 /// Returns where a node is reached, as the membership has it.
 pub(crate) fn address_of<SM: RaftStateMachine<Types>>(raft: &openraft::Raft<Types, SM>, node: u64) -> Option<String> {

@@ -170,16 +170,16 @@ async fn a_node_that_joins_late_is_compared_and_stops_alone_if_it_differs() {
     let start = agree_after(&cluster, 0, (3, 3)).await;
     let leader = cluster.leader().await;
     let dir = tempfile::tempdir().unwrap();
-    let (late, id, address) = joining(cluster.node(leader), dir.path(), often).await;
-    cluster.node(leader).node.add_learner(id, address).await.unwrap();
+    let late = joining("n4", &cluster.address(leader), dir.path(), often).await;
     cluster.nodes.push(Some(late));
-    let joined = agree_after(&cluster, start, (3, 3)).await;
-    // It does not vote, so it can stop nobody but itself.
+    cluster.has_voters(&["n1", "n2", "n3", "n4"]).await;
+    let joined = agree_after(&cluster, start, (4, 4)).await;
+    // One of four stops nobody but itself.
     cluster.node(3).ledger.spoil();
     let reason = drive(cluster.node(leader), cluster.node(3)).await;
-    assert!(reason.contains("of 3 voters agree"), "{reason}");
+    assert!(reason.contains("of 4 voters agree"), "{reason}");
     cluster.stop(3).await;
-    agree_after(&cluster, joined, (3, 3)).await;
+    agree_after(&cluster, joined, (3, 4)).await;
     cluster.stop_all().await;
 }
 

@@ -75,6 +75,26 @@ async fn three_nodes_form_replicate_and_fail_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_joins_with_a_certificate_and_not_without() {
+    let (ours, theirs) = (Ca::new("ours"), Ca::new("theirs"));
+    let (mut cluster, _dirs) = declared(1, &ours, patient);
+    cluster.start(0).await;
+    let joiner = cluster.joiner("n2", 0, patient);
+    let files = tempfile::tempdir().unwrap();
+    for tls in [None, Some(theirs.write(files.path(), &theirs.node()))] {
+        cluster.options[joiner].peers.as_mut().unwrap().tls = tls;
+        let opening = open_with(cluster.options[joiner].clone());
+        let waited = tokio::time::timeout(Duration::from_millis(500), opening).await;
+        assert!(waited.is_err(), "it is not admitted");
+    }
+    assert_eq!(cluster.node(0).node.members().len(), 1);
+    cluster.options[joiner].peers.as_mut().unwrap().tls = Some(ours.write(files.path(), &ours.node()));
+    cluster.start(joiner).await;
+    cluster.has_voters(&["n1", "n2"]).await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_entries_and_snapshots_pass() {
     let ca = Ca::new("ca");
     let (mut cluster, _dirs) = declared(3, &ca, |options| {

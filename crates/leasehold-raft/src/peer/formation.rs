@@ -2,7 +2,8 @@
 //!
 //! A cluster that is declared gives every node the same list. From it each derives the same cluster id and the same
 //! node ids, and proposes the same first membership, so the cluster forms once, in whatever order they start. The ids
-//! count for an empty directory only; one that has an identity keeps it, and refuses a list that gives another.
+//! count for an empty directory only; one that has an identity keeps it, and refuses a list that gives another. One that
+//! joins a running cluster gets its identity from it, see `join.rs`.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -12,6 +13,7 @@ use sha2::{Digest, Sha256};
 use super::secure::PeerTls;
 use crate::directory::Identity;
 use crate::error::OpenError;
+use crate::types::Member;
 
 /// How an empty data directory comes to its cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,19 +23,20 @@ pub enum Formation {
     Alone,
     /// It is one of these members, by name and address; every one of them starts with the same list.
     Members(BTreeMap<String, String>),
-    /// It waits to be added to a running cluster, which has chosen its id.
-    Join(Identity),
+    /// It asks to be admitted to a running cluster, at the addresses of some of its members. A directory that has an
+    /// identity keeps it, so a node may always be started like this.
+    Join(Vec<String>),
 }
 
 /// How a node meets others.
 #[derive(Clone, Debug)]
 pub struct PeerOptions {
-    /// The name of this node in a list of members.
+    /// The name of this node in the cluster: up to 64 letters, digits, dots, underscores and dashes.
     pub name: String,
     /// Where it listens for other nodes.
     pub listen: SocketAddr,
-    /// Where others reach it; a list of members says so itself.
-    pub advertise: String,
+    /// Where others reach it, if that is not where it listens; a list of members says so itself.
+    pub advertise: Option<String>,
     /// How an empty directory comes to its cluster.
     pub formation: Formation,
     /// Permits plain connections beyond this machine. Whoever can reach the port can then read and change everything.
@@ -45,16 +48,15 @@ pub struct PeerOptions {
 impl PeerOptions {
     /// A node that listens on a loopback address and begins alone.
     pub fn new(name: impl Into<String>, listen: SocketAddr) -> PeerOptions {
-        let (name, advertise) = (name.into(), listen.to_string());
-        PeerOptions { name, listen, advertise, formation: Formation::Alone, insecure: false, tls: None }
+        let name = name.into();
+        PeerOptions { name, listen, advertise: None, formation: Formation::Alone, insecure: false, tls: None }
     }
 
-    /// Returns the identity an empty directory gets; none if it is drawn at random.
+    /// Returns the identity an empty directory gets; none if it is drawn at random, or given by a running cluster.
     pub(crate) fn identity(&self) -> Option<Identity> {
         match &self.formation {
-            Formation::Alone => None,
+            Formation::Alone | Formation::Join(_) => None,
             Formation::Members(members) => Some(Identity { cluster: cluster_id(members), node: node_id(&self.name) }),
-            Formation::Join(identity) => Some(*identity),
         }
     }
 
@@ -64,15 +66,17 @@ impl PeerOptions {
             Formation::Members(members) => members.get(&self.name),
             Formation::Alone | Formation::Join(_) => None,
         };
-        declared.unwrap_or(&self.advertise).clone()
+        declared.or(self.advertise.as_ref()).cloned().unwrap_or_else(|| self.listen.to_string())
     }
 
-    /// Returns the first membership: ids and addresses.
-    pub(crate) fn members(&self) -> Option<BTreeMap<u64, String>> {
+    /// Returns the first membership of a cluster that is declared. Every node must propose the same, so it has no
+    /// incarnations; the leader writes them in when it has met the nodes.
+    pub(crate) fn members(&self) -> Option<BTreeMap<u64, Member>> {
+        let member = |(name, address): (&String, &String)| {
+            (node_id(name), Member { name: name.clone(), address: address.clone(), incarnation: 0 })
+        };
         match &self.formation {
-            Formation::Members(members) => {
-                Some(members.iter().map(|(name, address)| (node_id(name), address.clone())).collect())
-            }
+            Formation::Members(members) => Some(members.iter().map(member).collect()),
             Formation::Alone | Formation::Join(_) => None,
         }
     }
@@ -85,6 +89,7 @@ impl PeerOptions {
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let refuse = |text: String| Err(OpenError::Options(text));
         if let Formation::Members(members) = &self.formation {
+            members.keys().try_for_each(|name| check_name(name)).map_err(OpenError::Options)?;
             if !members.contains_key(&self.name) {
                 return refuse(format!("{:?} is not in the list of members", self.name));
             }
@@ -97,20 +102,49 @@ impl PeerOptions {
                 return refuse("two members have the same address".into());
             }
         }
+        check_name(&self.name).map_err(OpenError::Options)?;
+        let own = self.own_address();
+        self.check_reach(&own)?;
+        check_address(&own).map_err(OpenError::Options)
+    }
+
+    /// Plain connections leave this machine only if that was allowed.
+    fn check_reach(&self, own: &String) -> Result<(), OpenError> {
         if self.leaves_machine() {
             return Ok(());
         }
-        let declared = self.members().unwrap_or_default();
-        let listen = self.listen.to_string();
-        let addresses = declared.values().chain([&listen, &self.advertise]);
+        let (declared, listen) = (self.members().unwrap_or_default(), self.listen.to_string());
+        let addresses = declared.values().map(|member| &member.address).chain([&listen, own]);
         match addresses.into_iter().find(|address| !is_loopback(address)) {
-            Some(address) => refuse(format!(
+            Some(address) => Err(OpenError::Options(format!(
                 "{address} is not a loopback address, and connections between nodes are plain; \
                  give the nodes certificates (`lease tls init`), use 127.0.0.1, or allow it as insecure"
-            )),
+            ))),
             None => Ok(()),
         }
     }
+}
+
+/// Names are shown, typed and put into certificates and metrics, so they are plain.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if (1..=64).contains(&name.len()) && name.bytes().all(plain) {
+        return Ok(());
+    }
+    Err(format!("{name:?} is no name for a node: it has 1 to 64 letters, digits, dots, underscores and dashes"))
+}
+
+/// An address that others can connect to: a host and a port, and not all addresses of a machine.
+pub(crate) fn check_address(address: &str) -> Result<(), String> {
+    let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+    let plain = !host.is_empty() && address.len() <= 256 && address.bytes().all(|byte| byte.is_ascii_graphic());
+    if !plain || !port.parse::<u16>().is_ok_and(|port| port != 0) {
+        return Err(format!("{address:?} is no address of a node: it is HOST:PORT"));
+    }
+    if address.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_unspecified()) {
+        return Err(format!("{address} cannot be reached by other nodes; say where they find this one (advertise)"));
+    }
+    Ok(())
 }
 
 /// Says whether an address stays on this machine. A name could lead anywhere, `localhost` excepted.
@@ -189,5 +223,21 @@ mod tests {
         options("n3", &[("n1", "127.0.0.1:1")]).check().unwrap_err();
         options("n1", &[("n1", "127.0.0.1:1"), ("n2", "127.0.0.1:1")]).check().unwrap_err();
         options("n1", &[("n1", "127.0.0.1:1"), ("n2", "127.0.0.1:2")]).check().unwrap();
+    }
+
+    #[test]
+    fn names_and_addresses_are_plain() {
+        for name in ["n1", "a", "db-1.eu_west", &"x".repeat(64)] {
+            check_name(name).unwrap();
+        }
+        for name in ["", "a b", "n/1", "é", &"x".repeat(65)] {
+            check_name(name).unwrap_err();
+        }
+        for address in ["127.0.0.1:1", "n1.example:7118", "[::1]:4"] {
+            check_address(address).unwrap();
+        }
+        for address in ["", ":1", "host", "host:", "host:99999", "host:0", "a b:1", "0.0.0.0:1", "[::]:1"] {
+            check_address(address).unwrap_err();
+        }
     }
 }

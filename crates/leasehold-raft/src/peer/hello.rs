@@ -30,10 +30,14 @@ pub(crate) enum Purpose {
     Meeting,
     /// Commands for the leader and requests for its proof, several in flight.
     Forwards,
+    /// One question about who belongs to the cluster; a node that is to join asks it before it has an identity.
+    Question,
     /// The answer: go on.
     Welcome,
     /// The answer: no, and why.
     Refused,
+    /// The answer: no, because the node was removed from the cluster.
+    Gone,
 }
 
 impl Purpose {
@@ -44,14 +48,16 @@ impl Purpose {
             Purpose::Snapshots => 3,
             Purpose::Meeting => 4,
             Purpose::Forwards => 5,
+            Purpose::Question => 6,
             Purpose::Welcome => 16,
             Purpose::Refused => 17,
+            Purpose::Gone => 18,
         }
     }
 
     fn from_byte(byte: u8) -> Option<Purpose> {
-        use Purpose::{Appends, Control, Forwards, Meeting, Refused, Snapshots, Welcome};
-        let all = [Appends, Control, Snapshots, Meeting, Forwards, Welcome, Refused];
+        use Purpose::{Appends, Control, Forwards, Gone, Meeting, Question, Refused, Snapshots, Welcome};
+        let all = [Appends, Control, Snapshots, Meeting, Forwards, Question, Welcome, Refused, Gone];
         all.into_iter().find(|purpose| purpose.byte() == byte)
     }
 }
@@ -94,6 +100,11 @@ impl Hello {
         let Identity { cluster, node } = local.identity;
         let incarnation = local.seen.incarnation();
         Hello { purpose, group: local.group, cluster, from: node, to, incarnation, words: String::new() }
+    }
+
+    /// Says whether a node speaks that has no identity yet and asks for one.
+    pub(crate) fn is_joiner(&self) -> bool {
+        self.purpose == Purpose::Question && self.cluster == 0 && self.from == 0 && self.to == 0
     }
 
     /// Compares what the other side said with what this node is; the answer is for both sides' logs.

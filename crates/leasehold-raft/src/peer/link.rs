@@ -167,7 +167,9 @@ impl Keeper {
     }
 
     async fn connect(&self) -> Result<Stream, String> {
-        introduce(&self.local, self.target, &self.address, self.purpose).await
+        // The peer may have moved since the link was started.
+        let address = self.local.roster.address(self.target).unwrap_or_else(|| self.address.clone());
+        introduce(&self.local, self.target, &address, self.purpose).await
     }
 
     /// Carries requests and answers until the connection ends; returns why, and whether anything was answered.
@@ -245,7 +247,17 @@ pub(crate) async fn introduce(local: &Local, target: u64, address: &str, purpose
     match answer.purpose {
         Purpose::Welcome => {}
         Purpose::Refused => return Err(format!("it refused: {}", answer.words)),
-        Purpose::Appends | Purpose::Control | Purpose::Snapshots | Purpose::Meeting | Purpose::Forwards => {
+        Purpose::Gone => {
+            answer.check(local, Some(target))?;
+            local.roster.note_removed(&format!("{} says so", local.roster.name(target)));
+            return Err(format!("it refused: {}", answer.words));
+        }
+        Purpose::Appends
+        | Purpose::Control
+        | Purpose::Snapshots
+        | Purpose::Meeting
+        | Purpose::Forwards
+        | Purpose::Question => {
             return Err("it did not answer".into());
         }
     }
@@ -284,7 +296,12 @@ async fn read_answers(mut from: ReadHalf, pending: Pending, heard: Arc<Mutex<Opt
 /// than what TCP repeats. A slow disk may hold up appends, and a large state the answer to a snapshot.
 fn silence(purpose: Purpose) -> Duration {
     Duration::from_secs(match purpose {
-        Purpose::Control | Purpose::Meeting | Purpose::Welcome | Purpose::Refused => 2,
+        Purpose::Control
+        | Purpose::Meeting
+        | Purpose::Question
+        | Purpose::Welcome
+        | Purpose::Refused
+        | Purpose::Gone => 2,
         // As long as a commit may take.
         Purpose::Appends | Purpose::Forwards => 15,
         Purpose::Snapshots => 60,

@@ -3,9 +3,10 @@
 //! A directory draws a random number, its incarnation, when it first meets other nodes, and says it in every
 //! handshake. Each node keeps the first incarnation it saw of every other (`DIR/peers`), synced before it exchanges
 //! anything with it. A node that comes back under its old id with an empty directory has forgotten its votes: its
-//! incarnation is another, and it is refused. It must return under a new id.
+//! incarnation is another, and it is refused. It must return under a new id. The file also says which nodes were removed
+//! from the cluster, so that they can be told after the log has forgotten them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,9 @@ use parking_lot::Mutex;
 use crate::directory;
 use crate::error::{At, OpenError};
 
-const TITLE: &str = "leasehold known nodes, version 1";
+const TITLE: &str = "leasehold known nodes, version 2";
+/// The version that did not say who was removed.
+const OLD_TITLE: &str = "leasehold known nodes, version 1";
 /// More than any cluster sees; bounds what strangers can make this node write.
 const NODES_MAX: usize = 4096;
 
@@ -23,7 +26,15 @@ const NODES_MAX: usize = 4096;
 pub(crate) struct Seen {
     file: PathBuf,
     incarnation: u64,
-    nodes: Mutex<BTreeMap<u64, u64>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Known {
+    /// The incarnation of each node that was met.
+    nodes: BTreeMap<u64, u64>,
+    /// The nodes that were removed from the cluster.
+    gone: BTreeSet<u64>,
 }
 
 impl Seen {
@@ -33,12 +44,14 @@ impl Seen {
         let wrong = |line, problem: &str| OpenError::Identity { file: file.clone(), line, problem: problem.into() };
         match std::fs::read_to_string(&file) {
             Ok(text) => {
-                let (incarnation, nodes) = parse(&text).map_err(|(line, problem)| wrong(line, problem))?;
-                Ok(Seen { file, incarnation, nodes: Mutex::new(nodes) })
+                let (incarnation, known) = parse(&text).map_err(|(line, problem)| wrong(line, problem))?;
+                Ok(Seen { file, incarnation, known: Mutex::new(known) })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let seen = Seen { file: file.clone(), incarnation: rand::random(), nodes: Mutex::default() };
-                seen.write(&BTreeMap::new()).at("write", &file)?;
+                // 0 stands for one that is not known.
+                let incarnation = rand::random::<u64>().max(1);
+                let seen = Seen { file: file.clone(), incarnation, known: Mutex::default() };
+                seen.write(&Known::default()).at("write", &file)?;
                 Ok(seen)
             }
             Err(source) => Err(OpenError::Io { action: "read", path: file, source }),
@@ -51,69 +64,97 @@ impl Seen {
 
     /// Says whether this directory has met any node: it had a log then.
     pub(crate) fn knows_any(&self) -> bool {
-        !self.nodes.lock().is_empty()
+        !self.known.lock().nodes.is_empty()
     }
 
     pub(crate) fn knows(&self, node: u64) -> bool {
-        self.nodes.lock().contains_key(&node)
+        self.known.lock().nodes.contains_key(&node)
+    }
+
+    /// The incarnation under which a node was met.
+    pub(crate) fn of(&self, node: u64) -> Option<u64> {
+        self.known.lock().nodes.get(&node).copied()
+    }
+
+    /// The nodes that were removed from the cluster, as far as this directory knows.
+    pub(crate) fn gone(&self) -> BTreeSet<u64> {
+        self.known.lock().gone.clone()
     }
 
     /// Compares a node with what is known of it; a new one is remembered durably first. May block on the disk.
     pub(crate) fn check(&self, node: u64, incarnation: u64) -> Result<(), String> {
-        let mut nodes = self.nodes.lock();
-        match nodes.get(&node) {
-            Some(known) if *known == incarnation => return Ok(()),
+        let mut known = self.known.lock();
+        match known.nodes.get(&node) {
+            Some(met) if *met == incarnation => return Ok(()),
             Some(_) => {
                 return Err(format!(
                     "node {node} was known with other data, which it has lost; \
                      a node without its data must join under a new id: remove node {node} and add it anew"
                 ));
             }
-            None if nodes.len() >= NODES_MAX => return Err(format!("{NODES_MAX} nodes are known already")),
+            None if known.nodes.len() >= NODES_MAX => return Err(format!("{NODES_MAX} nodes are known already")),
             None => {}
         }
-        let mut more = nodes.clone();
-        more.insert(node, incarnation);
+        let mut more = known.clone();
+        more.nodes.insert(node, incarnation);
         self.write(&more).map_err(|error| format!("cannot write {}: {error}", self.file.display()))?;
-        *nodes = more;
+        *known = more;
         Ok(())
     }
 
-    fn write(&self, nodes: &BTreeMap<u64, u64>) -> io::Result<()> {
-        directory::write_whole(&self.file, render(self.incarnation, nodes).as_bytes())
+    /// Remembers durably which nodes were removed. Blocks on the disk.
+    pub(crate) fn remember_gone(&self, gone: &BTreeSet<u64>) -> io::Result<()> {
+        let mut known = self.known.lock();
+        let mut more = known.clone();
+        more.gone.extend(gone);
+        if more == *known || more.gone.len() > NODES_MAX {
+            return Ok(());
+        }
+        self.write(&more)?;
+        *known = more;
+        Ok(())
+    }
+
+    fn write(&self, known: &Known) -> io::Result<()> {
+        directory::write_whole(&self.file, render(TITLE, self.incarnation, known).as_bytes())
     }
 }
 
-fn render(incarnation: u64, nodes: &BTreeMap<u64, u64>) -> String {
-    let mut text = format!("{TITLE}\nself {incarnation:016x}\n");
-    for (node, incarnation) in nodes {
+fn render(title: &str, incarnation: u64, known: &Known) -> String {
+    let mut text = format!("{title}\nself {incarnation:016x}\n");
+    for (node, incarnation) in &known.nodes {
         text.push_str(&format!("node {node} {incarnation:016x}\n"));
+    }
+    for node in &known.gone {
+        text.push_str(&format!("gone {node}\n"));
     }
     let sum = leasehold_log::checksum(text.as_bytes());
     text + &format!("checksum {sum:08x}\n")
 }
 
-type Known = (u64, BTreeMap<u64, u64>);
-
-fn parse(text: &str) -> Result<Known, (usize, &'static str)> {
+fn parse(text: &str) -> Result<(u64, Known), (usize, &'static str)> {
     let mut lines = text.lines().enumerate();
-    if lines.next().map(|(_, line)| line) != Some(TITLE) {
-        return Err((1, "not the list of known nodes this build writes; a later build may have written it"));
-    }
+    let title = lines.next().map(|(_, line)| line).filter(|title| [TITLE, OLD_TITLE].contains(title));
+    let title = title.ok_or((1, "not the list of known nodes this build writes; a later build may have written it"))?;
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
     let (_, own) = lines.next().unwrap_or_default();
     let incarnation = own.strip_prefix("self ").and_then(hex).ok_or((2, "the incarnation does not read"))?;
-    let mut nodes = BTreeMap::new();
-    for (line, text) in lines.by_ref() {
-        let Some(entry) = text.strip_prefix("node ") else { break };
-        let (node, seen) = entry.split_once(' ').ok_or((line + 1, "the node does not read"))?;
-        let node = node.parse().map_err(|_| (line + 1, "the node id does not read"))?;
-        nodes.insert(node, hex(seen).ok_or((line + 1, "the incarnation does not read"))?);
+    let mut known = Known::default();
+    for (line, text) in lines {
+        if let Some(entry) = text.strip_prefix("node ") {
+            let (node, seen) = entry.split_once(' ').ok_or((line + 1, "the node does not read"))?;
+            let node = node.parse().map_err(|_| (line + 1, "the node id does not read"))?;
+            known.nodes.insert(node, hex(seen).ok_or((line + 1, "the incarnation does not read"))?);
+        } else if let Some(node) = text.strip_prefix("gone ") {
+            known.gone.insert(node.parse().map_err(|_| (line + 1, "the node id does not read"))?);
+        } else {
+            break;
+        }
     }
-    if render(incarnation, &nodes) != text {
-        return Err((nodes.len() + 3, "the checksum does not fit; the file is damaged"));
+    if render(title, incarnation, &known) != text {
+        return Err((known.nodes.len() + known.gone.len() + 3, "the checksum does not fit; the file is damaged"));
     }
-    Ok((incarnation, nodes))
+    Ok((incarnation, known))
 }
 
 #[cfg(test)]
@@ -141,5 +182,18 @@ mod tests {
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, text.replace("node 7", "node 8")).unwrap();
         assert!(matches!(Seen::open(dir.path()).unwrap_err(), OpenError::Identity { line: 4, .. }));
+    }
+
+    #[test]
+    fn who_was_removed_is_remembered_and_a_list_of_the_first_version_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let known = Known { nodes: BTreeMap::from([(7, 1)]), gone: BTreeSet::new() };
+        std::fs::write(dir.path().join("peers"), render(OLD_TITLE, 5, &known)).unwrap();
+        let seen = Seen::open(dir.path()).unwrap();
+        assert_eq!((seen.incarnation(), seen.of(7)), (5, Some(1)));
+        seen.remember_gone(&BTreeSet::from([7, 8])).unwrap();
+        let again = Seen::open(dir.path()).unwrap();
+        assert_eq!(again.gone(), BTreeSet::from([7, 8]));
+        assert_eq!(again.of(7), Some(1));
     }
 }

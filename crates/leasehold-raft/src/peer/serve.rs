@@ -25,12 +25,14 @@ use tokio::time::timeout;
 
 use super::Local;
 use super::agree::Comparison;
+use super::answer::answer_one;
 use super::frame::{self, BODY_MAX, Frame, FrameError, SMALL_BODY_MAX};
 use super::hello::{Hello, HelloError, Purpose};
 use super::message;
 use super::receive::Receiving;
 use super::stream::{ReadHalf, Stream, WriteHalf};
 use crate::barrier::Prover;
+use crate::change::Changes;
 use crate::heard::Heard;
 use crate::machine::Applier;
 use crate::room::Room;
@@ -76,6 +78,7 @@ pub(crate) struct Inside<M: Machine> {
     pub(crate) parcels: mpsc::Sender<Parcel>,
     pub(crate) heard: Arc<Heard>,
     pub(crate) room: Arc<Room>,
+    pub(crate) changes: Arc<Changes<M>>,
 }
 
 /// What a connection needs to be served.
@@ -144,7 +147,16 @@ impl<M: Machine> Door<M> {
             }
             Err(_) => return self.say(format!("a connection from {} said nothing and was closed", from.ip())),
         };
-        let checked = match stream.is_of_node().and_then(|()| hello.check(&self.local, None)) {
+        let known = stream.is_of_node().and_then(|()| match hello.is_joiner() {
+            true => Ok(()),
+            false => hello.check(&self.local, None),
+        });
+        let checked = match known {
+            Ok(()) if hello.is_joiner() => Ok(()),
+            Ok(()) if self.local.roster.is_gone(hello.from) => {
+                let words = format!("node {} was removed from the cluster", hello.from);
+                return self.answer(&mut stream, hello.from, Purpose::Gone, words).await;
+            }
             Ok(()) => self.local.remember(hello.from, hello.incarnation).await,
             Err(reason) => Err(reason),
         };
@@ -153,21 +165,30 @@ impl<M: Machine> Door<M> {
             return self.answer(&mut stream, hello.from, Purpose::Refused, reason).await;
         }
         self.answer(&mut stream, hello.from, Purpose::Welcome, String::new()).await;
-        let (read, write) = stream.into_split();
-        let read = BufReader::with_capacity(64 * 1024, read);
+        let (read, mut write) = stream.into_split();
+        let mut read = BufReader::with_capacity(64 * 1024, read);
+        if hello.purpose == Purpose::Question {
+            let ended = answer_one(&self.inside.changes, &hello, &mut read, &mut write).await;
+            return tracing::debug!(node = hello.from, %ended, "a question was answered");
+        }
         let replaced = self.replace(hello.from, hello.purpose);
+        let mut gone = self.local.roster.gone();
         let serve = async {
             match hello.purpose {
                 Purpose::Appends => self.serve_appends(read, write).await,
                 Purpose::Control => self.serve_control(read, write, hello.from).await,
                 Purpose::Snapshots => self.serve_snapshots(read, write).await,
                 Purpose::Forwards => self.serve_forwards(read, write).await,
-                Purpose::Meeting | Purpose::Welcome | Purpose::Refused => FrameError::Closed,
+                Purpose::Meeting | Purpose::Question | Purpose::Welcome | Purpose::Refused | Purpose::Gone => {
+                    FrameError::Closed
+                }
             }
         };
         let ended = tokio::select! {
             ended = serve => ended,
             () = replaced.notified() => FrameError::Closed,
+            // It hears why when it connects again.
+            _ = gone.wait_for(|gone| gone.contains(&hello.from)) => FrameError::Closed,
         };
         match ended {
             FrameError::Closed | FrameError::Io(_) => tracing::debug!(node = hello.from, %ended, "connection ended"),

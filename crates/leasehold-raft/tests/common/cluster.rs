@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use leasehold_raft::{Formation, Identity, Options, PeerOptions};
+use leasehold_raft::{Formation, Options, PeerOptions};
 use leasehold_service::log::{Leadership, Log};
 use tempfile::TempDir;
 
@@ -47,18 +47,13 @@ pub(crate) fn patient(options: &mut Options) {
     options.election_max = Duration::from_millis(3000);
 }
 
-/// Opens a node that waits to be added to the cluster of `leader`; returns its id and address too.
-pub(crate) async fn joining(
-    leader: &Running,
-    dir: &std::path::Path,
-    change: impl Fn(&mut Options),
-) -> (Running, u64, String) {
-    let identity = Identity { cluster: leader.opened.identity.cluster, node: leader.node.new_node_id() };
-    let address = free_address();
-    let peers = PeerOptions { formation: Formation::Join(identity), ..PeerOptions::new("new", address) };
+/// Opens a node that joins the cluster of the node at an address.
+pub(crate) async fn joining(name: &str, member: &str, dir: &std::path::Path, change: impl Fn(&mut Options)) -> Running {
+    let formation = Formation::Join(vec![member.to_string()]);
+    let peers = PeerOptions { formation, ..PeerOptions::new(name, free_address()) };
     let mut options = Options { peers: Some(peers), ..Options::new(dir) };
     change(&mut options);
-    (open_with(options).await.unwrap(), identity.node, address.to_string())
+    open_with(options).await.unwrap()
 }
 
 /// Nodes that can be stopped and started again.
@@ -83,6 +78,49 @@ impl Cluster {
             options
         });
         Cluster { options: options.collect(), nodes: (0..count).map(|_| None).collect(), _dirs: dirs }
+    }
+
+    /// Starts a node that begins a cluster by itself.
+    pub(crate) async fn of_one(change: impl Fn(&mut Options)) -> Cluster {
+        let mut cluster = Cluster::declared(0, |_| ());
+        cluster.add_node("n1", Formation::Alone, change);
+        cluster.start(0).await;
+        cluster
+    }
+
+    /// Prepares a node that asks the one at `via` to join its cluster; returns its place.
+    pub(crate) fn joiner(&mut self, name: &str, via: usize, change: impl Fn(&mut Options)) -> usize {
+        let address = self.address(via);
+        self.add_node(name, Formation::Join(vec![address]), change)
+    }
+
+    fn add_node(&mut self, name: &str, formation: Formation, change: impl Fn(&mut Options)) -> usize {
+        let dir = tempfile::tempdir().unwrap();
+        let peers = PeerOptions { formation, ..PeerOptions::new(name, free_address()) };
+        let mut options = Options { peers: Some(peers), ..Options::new(dir.path()) };
+        change(&mut options);
+        self.options.push(options);
+        self.nodes.push(None);
+        self._dirs.push(dir);
+        self.nodes.len() - 1
+    }
+
+    pub(crate) fn address(&self, at: usize) -> String {
+        self.options[at].peers.as_ref().unwrap().listen.to_string()
+    }
+
+    pub(crate) fn id(&self, at: usize) -> u64 {
+        self.node(at).opened.identity.node
+    }
+
+    /// Waits until every running node knows these voters and no other member, by name.
+    pub(crate) async fn has_voters(&self, names: &[&str]) {
+        let has = |running: &Running| {
+            let mut voters: Vec<_> = running.node.members().into_iter().filter(|m| m.voter).map(|m| m.name).collect();
+            voters.sort();
+            voters == names && running.node.members().len() == names.len()
+        };
+        until(&format!("all voters are {names:?}"), || self.running().all(has)).await;
     }
 
     /// Starts three nodes and waits until one is ready to lead.
