@@ -7,9 +7,9 @@ use std::time::Duration;
 use leasehold_core::Limits;
 use leasehold_grpc::GrpcOptions;
 use leasehold_http::HttpOptions;
-use leasehold_raft::{Formation, MemberStatus, Node, OpenError, PeerOptions, PeerTls};
+use leasehold_raft::{Formation, Node, OpenError, PeerOptions, PeerTls};
 use leasehold_service::log::{Leadership, Log as _};
-use leasehold_service::{Access, MachineClocks, Options, Replica, Service};
+use leasehold_service::{Access, MachineClocks, Member, Options, Replica, Service};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
@@ -140,7 +140,7 @@ fn peer_options(peers: &Peers, insecure: bool) -> Result<PeerOptions, StartError
     };
     let Peers { name, listen, advertise, tls, .. } = peers.clone();
     let tls = tls.map(|files| PeerTls { ca: files.ca, cert: files.cert, key: files.key });
-    Ok(PeerOptions { name, listen, advertise, formation, insecure, tls })
+    Ok(PeerOptions { name, listen, advertise: Some(advertise), formation, insecure, tls })
 }
 
 impl Running {
@@ -165,7 +165,7 @@ impl Running {
     }
 
     /// The members of the cluster, as this node knows them.
-    pub fn members(&self) -> Vec<MemberStatus> {
+    pub fn members(&self) -> Vec<Member> {
         self.node.members()
     }
 

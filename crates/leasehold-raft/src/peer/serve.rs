@@ -131,6 +131,10 @@ impl<M: Machine> Door<M> {
     }
 
     async fn welcome(&self, stream: TcpStream, from: SocketAddr) {
+        if let Ok(Ok(0)) = timeout(HELLO_PATIENCE, stream.peek(&mut [0])).await {
+            // Somebody only looked whether this address answers.
+            return;
+        }
         let mut stream = match timeout(HELLO_PATIENCE, Stream::accept(stream, self.local.secure.as_ref())).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(reason)) => return self.say(format!("a connection from {} was closed: {reason}", from.ip())),
@@ -147,22 +151,9 @@ impl<M: Machine> Door<M> {
             }
             Err(_) => return self.say(format!("a connection from {} said nothing and was closed", from.ip())),
         };
-        let known = stream.is_of_node().and_then(|()| match hello.is_joiner() {
-            true => Ok(()),
-            false => hello.check(&self.local, None),
-        });
-        let checked = match known {
-            Ok(()) if hello.is_joiner() => Ok(()),
-            Ok(()) if self.local.roster.is_gone(hello.from) => {
-                let words = format!("node {} was removed from the cluster", hello.from);
-                return self.answer(&mut stream, hello.from, Purpose::Gone, words).await;
-            }
-            Ok(()) => self.local.remember(hello.from, hello.incarnation).await,
-            Err(reason) => Err(reason),
-        };
-        if let Err(reason) = checked {
+        if let Err((verdict, reason)) = self.recognise(&stream, &hello).await {
             self.say(format!("node {} at {} was refused: {reason}", hello.from, from.ip()));
-            return self.answer(&mut stream, hello.from, Purpose::Refused, reason).await;
+            return self.answer(&mut stream, hello.from, verdict, reason).await;
         }
         self.answer(&mut stream, hello.from, Purpose::Welcome, String::new()).await;
         let (read, mut write) = stream.into_split();
@@ -196,6 +187,20 @@ impl<M: Machine> Door<M> {
                 self.say(format!("the connection of node {} was closed: {ended}", hello.from));
             }
         }
+    }
+
+    /// Says whether the other side may go on; otherwise what it is told.
+    async fn recognise(&self, stream: &Stream, hello: &Hello) -> Result<(), (Purpose, String)> {
+        let refused = |reason| (Purpose::Refused, reason);
+        stream.is_of_node().map_err(refused)?;
+        if hello.is_joiner() {
+            return Ok(());
+        }
+        hello.check(&self.local, None).map_err(refused)?;
+        if self.local.roster.is_gone(hello.from) {
+            return Err((Purpose::Gone, format!("node {} was removed from the cluster", hello.from)));
+        }
+        self.local.remember(hello.from, hello.incarnation).await.map_err(refused)
     }
 
     /// A new connection ends the one before it with the same purpose: its peer has given it up, perhaps without a word.
