@@ -32,6 +32,9 @@ const REACH_PATIENCE: Duration = Duration::from_secs(2);
 const TELL_TIMES: usize = 10;
 const TELL_PAUSE: Duration = Duration::from_millis(300);
 
+/// More members than any cluster has use for; bounds what strangers can make it write.
+const MEMBERS_MAX: usize = 64;
+
 /// Why the cluster was not changed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ChangeError {
@@ -144,7 +147,7 @@ impl<M: Machine> Changes<M> {
             ))),
             None => {
                 self.refuse_address(&view, address)?;
-                self.add_member(turn, bound).await
+                self.add_member(turn, &view, bound).await
             }
         }
     }
@@ -165,7 +168,8 @@ impl<M: Machine> Changes<M> {
             Some(_) => Err(refused(format!("{name} is a member already"))),
             None => {
                 self.refuse_address(&view, address)?;
-                self.add_member(turn, Member { name: name.into(), address: address.into(), incarnation: 0 }).await
+                let kept = Member { name: name.into(), address: address.into(), incarnation: 0 };
+                self.add_member(turn, &view, kept).await
             }
         }
     }
@@ -248,7 +252,10 @@ impl<M: Machine> Changes<M> {
         Ok(node)
     }
 
-    async fn add_member(&self, turn: OwnedMutexGuard<()>, member: Member) -> Changed {
+    async fn add_member(&self, turn: OwnedMutexGuard<()>, view: &View, member: Member) -> Changed {
+        if view.nodes.len() >= MEMBERS_MAX {
+            return Err(refused(format!("a cluster has at most {MEMBERS_MAX} members; remove some first")));
+        }
         // Random, so that no id is ever given twice; neither 0 nor 1, which have a meaning.
         let node = (rand::random::<u64>() >> 1).max(2);
         let (name, address) = (member.name.clone(), member.address.clone());

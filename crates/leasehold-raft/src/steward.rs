@@ -36,12 +36,16 @@ pub(crate) async fn tend<M: Machine>(changes: Arc<Changes<M>>) {
         server.borrow_and_update();
         let outstanding = match changes.tend_once().await {
             Ok(outstanding) => outstanding,
-            Err(error) => {
-                let text = error.to_string();
+            Err(ChangeError::Refused(text)) => {
                 if said.as_ref() != Some(&text) {
                     tracing::warn!("a member could not be looked after: {text}");
                     said = Some(text);
                 }
+                true
+            }
+            // Leadership moves, or another change is under way.
+            Err(error) => {
+                tracing::debug!(%error, "the members are looked after later");
                 true
             }
         };

@@ -19,10 +19,9 @@ async fn change(running: &Running, change: ClusterChange) -> Result<ClusterChang
 }
 
 fn refusal(answer: Result<ClusterChanged, Failure>) -> String {
-    match answer.unwrap_err() {
-        Failure::ChangeRefused(words) => words,
-        other => panic!("not refused in words: {other}"),
-    }
+    let failure = answer.unwrap_err();
+    let Failure::ChangeRefused(words) = failure else { panic!("not refused in words: {failure}") };
+    words
 }
 
 fn leadership(running: &Running) -> Leadership {

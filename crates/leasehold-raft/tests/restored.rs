@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
@@ -103,13 +102,13 @@ async fn a_restored_cluster_of_one_grows() {
         patient(&mut options);
         open_with(options).await.unwrap()
     };
-    let first = open(&one, PeerOptions::new("n1", free_address())).await;
-    first.propose(payload(1)).await.unwrap();
     let address = free_address();
-    let joins = Formation::Join(Identity { node: 77, ..identity });
-    let second = open(&two, PeerOptions { formation: joins, ..PeerOptions::new("n2", address) }).await;
-    first.node.add_learner(77, address.to_string()).await.unwrap();
-    first.node.change_voters(BTreeSet::from([identity.node, 77])).await.unwrap();
+    let first = open(&one, PeerOptions::new("n1", address)).await;
+    first.propose(payload(1)).await.unwrap();
+    let joins = Formation::Join(vec![address.to_string()]);
+    let second = open(&two, PeerOptions { formation: joins, ..PeerOptions::new("n2", free_address()) }).await;
+    assert_eq!(second.opened.identity.cluster, identity.cluster);
+    until("both vote", || first.node.members().iter().filter(|member| member.voter).count() == 2).await;
     first.propose(payload(2)).await.unwrap();
     until("the new node has it all", || second.ledger.payloads() == payloads(3)).await;
     first.node.shutdown().await;

@@ -168,11 +168,10 @@ async fn knock(local: &Local, address: &str) -> Result<(Stream, u128), String> {
         stream.write_all(&hello.to_bytes()).await.map_err(|error| error.to_string())?;
         stream.flush().await.map_err(|error| error.to_string())?;
         let answer = Hello::read(&mut stream).await.map_err(|error| error.to_string())?;
-        match answer.purpose {
-            Purpose::Welcome => Ok((stream, answer.cluster)),
-            _ if !answer.words.is_empty() => Err(format!("it refused: {}", answer.words)),
-            _ => Err("it did not answer".into()),
+        if answer.purpose == Purpose::Welcome {
+            return Ok((stream, answer.cluster));
         }
+        Err(format!("it refused: {}", answer.words))
     };
     let knocked = timeout(CONNECT_PATIENCE, knocking).await.unwrap_or_else(|_| Err("no answer in time".into()));
     knocked.map_err(|text| format!("{address} cannot be reached: {text}"))
