@@ -8,7 +8,7 @@ use crate::SpanText;
 /// Whether a server can serve, and what stands in its way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HealthInfo {
-    /// Whether it can commit and answer linearizable reads.
+    /// Whether it can have commands committed and answer linearizable reads, by itself or through the leader.
     pub ready: bool,
     /// Whether it leads its cluster.
     pub leads: bool,
@@ -18,19 +18,4 @@ pub struct HealthInfo {
     pub overloaded: bool,
     /// How far lease time lies behind the server's clock.
     pub lease_time_lag: SpanText,
-}
-
-/// The cluster, as this node sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ClusterInfo {
-    /// The version of this node.
-    pub version: String,
-    /// Whether this node leads.
-    pub leads: bool,
-    /// Whether it can commit and answer linearizable reads.
-    pub ready: bool,
-    /// The counter of visible changes.
-    pub revision: u64,
-    /// Lease time, in milliseconds.
-    pub lease_time: u64,
 }

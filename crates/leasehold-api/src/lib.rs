@@ -5,6 +5,7 @@
 //! core's types check what the core's types demand and leave every other decision to the core.
 
 mod by_digest;
+mod cluster;
 mod code;
 mod digest;
 mod duration;
@@ -27,13 +28,17 @@ mod txn;
 mod watch;
 
 pub use by_digest::lease_by_digest;
+pub use cluster::{
+    AddMemberRequest, ClusterInfo, LeaderInfo, MemberInfo, NODE_NAME_MAX, NodeId, NodeInfo, TransferRequest,
+    checked_node_address, checked_node_name,
+};
 pub use code::{Code, Retry};
 pub use digest::Digest;
 pub use duration::{InvalidDuration, RemainingText, SpanText, TtlText, WaitText};
 pub use entry::{DeleteAnswer, Entry, EntryList, PutAnswer, PutRequest, bytes_fields, key_after, prefix_end};
 pub use grant::{ClaimRequest, GrantContext, GrantRequest, once};
 pub use handover::{HandoverAnswer, HandoverRequest};
-pub use health::{ClusterInfo, HealthInfo};
+pub use health::HealthInfo;
 pub use id::{Id, InvalidId};
 pub use invalid::Invalid;
 pub use kind::{Class, Mode};

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use leasehold_api::Invalid;
-use leasehold_api::grpc::{Consistency, LEASE_AGE_MS, LEASE_REVISION, LEASE_TIME};
+use leasehold_api::grpc::{Consistency, LEASE_AGE_MS, LEASE_FORWARDED_TO, LEASE_REVISION, LEASE_TIME};
 use leasehold_core::{Caller, Command, LeaseTime, Namespace, Patience, Revision, State};
 use leasehold_service::{Answered, Done, Service};
 use tonic::metadata::{MetadataMap, MetadataValue};
@@ -25,33 +25,42 @@ pub(crate) struct App {
     pub(crate) options: GrpcOptions,
 }
 
-/// When an answer is true.
-#[derive(Clone, Copy, Debug)]
+/// When an answer is true, and who gave it.
+#[derive(Clone, Debug)]
 pub(crate) struct At {
     pub(crate) now: LeaseTime,
     pub(crate) revision: Revision,
     pub(crate) age: Option<Duration>,
+    pub(crate) forwarded_to: Option<String>,
 }
 
 impl From<&Done> for At {
     fn from(done: &Done) -> At {
-        At { now: done.now, revision: done.revision, age: None }
+        At { now: done.now, revision: done.revision, age: None, forwarded_to: done.forwarded_to.clone() }
     }
 }
 
 impl<T> From<&Answered<T>> for At {
     fn from(answered: &Answered<T>) -> At {
-        At { now: answered.now, revision: answered.revision, age: answered.age }
+        At { now: answered.now, revision: answered.revision, age: answered.age, forwarded_to: None }
     }
 }
 
 impl At {
+    /// An answer of this node itself.
+    pub(crate) fn new(now: LeaseTime, revision: Revision) -> At {
+        At { now, revision, age: None, forwarded_to: None }
+    }
+
     pub(crate) fn put_on(self, metadata: &mut MetadataMap) {
         metadata.insert(LEASE_REVISION, MetadataValue::from(self.revision.0));
         metadata.insert(LEASE_TIME, MetadataValue::from(self.now.0));
         if let Some(age) = self.age {
             let millis = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
             metadata.insert(LEASE_AGE_MS, MetadataValue::from(millis));
+        }
+        if let Some(leader) = self.forwarded_to.and_then(|name| MetadataValue::try_from(name).ok()) {
+            metadata.insert(LEASE_FORWARDED_TO, leader);
         }
     }
 }

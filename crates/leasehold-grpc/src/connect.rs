@@ -119,7 +119,7 @@ impl Reader {
         let (now, revision) = self.app.service.present();
         let server_version = env!("CARGO_PKG_VERSION").to_owned();
         let welcome = Welcome { protocol_version: PROTOCOL_VERSION, server_version };
-        Ok((At { now, revision, age: None }, answer::Outcome::Hello(welcome)))
+        Ok((At::new(now, revision), answer::Outcome::Hello(welcome)))
     }
 
     /// Attaches leases, which is answered later: while nobody leads that may take long, and what follows does not wait
@@ -270,7 +270,7 @@ impl Writer {
 /// What the dialect answers by itself.
 fn answer_of(app: &App, number: u64, answer: Result<(At, answer::Outcome), Refusal>) -> Answer {
     let (now, revision) = app.service.present();
-    let (at, outcome) = answer.unwrap_or_else(|refusal| (At { now, revision, age: None }, problem(&refusal.0)));
+    let (at, outcome) = answer.unwrap_or_else(|refusal| (At::new(now, revision), problem(&refusal.0)));
     answered(number, at, outcome)
 }
 
@@ -286,7 +286,7 @@ fn problem(problem: &Problem) -> answer::Outcome {
 fn delivered(number: u64, result: Result<Done, Failure>, (now, revision): (core::LeaseTime, core::Revision)) -> Answer {
     match result {
         Ok(done) => answered(number, At::from(&done), outcome(done.outcome)),
-        Err(failure) => answered(number, At { now, revision, age: None }, problem(&Problem::from(&failure))),
+        Err(failure) => answered(number, At::new(now, revision), problem(&Problem::from(&failure))),
     }
 }
 

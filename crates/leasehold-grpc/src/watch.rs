@@ -29,7 +29,7 @@ async fn opened(app: &App, request: WatchRequest) -> Result<(At, Deliveries), Re
     let namespace = namespace(&request.namespace)?;
     let filter = WatchFilter { prefix: request.prefix };
     let watch = app.service.watch(&app.caller(), &namespace, filter, request.since.map(Revision)).await?;
-    let at = At { now: app.service.present().0, revision: watch.since(), age: None };
+    let at = At::new(app.service.present().0, watch.since());
     let app = app.clone();
     let deliveries = stream::unfold(Some(watch), move |watch| {
         let app = app.clone();

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_api::{ClusterInfo, HealthInfo};
+use leasehold_api::HealthInfo;
 use serde_json::json;
 
 use crate::errors::span;
@@ -16,7 +16,7 @@ pub(crate) async fn alive() -> Response {
     Json(json!({ "status": "ok" })).into_response()
 }
 
-/// Tells whether the server can commit and answer linearizable reads.
+/// Tells whether the server can have commands committed and answer linearizable reads, itself or through the leader.
 #[utoipa::path(get, path = "/readyz", tag = "health", responses((status = 200, description = "It is", body = HealthInfo),
     (status = 503, description = "It is not", body = HealthInfo)))]
 pub(crate) async fn ready(State(app): State<App>) -> Response {
@@ -33,18 +33,4 @@ pub(crate) async fn ready(State(app): State<App>) -> Response {
     }
     let retry = [(header::RETRY_AFTER, HeaderValue::from_static("1"))];
     (StatusCode::SERVICE_UNAVAILABLE, retry, Json(info)).into_response()
-}
-
-/// Tells about the cluster, as this node sees it.
-#[utoipa::path(get, path = "/v1/cluster", tag = "health", responses((status = 200, body = ClusterInfo)))]
-pub(crate) async fn cluster(State(app): State<App>) -> Json<ClusterInfo> {
-    let health = app.service.health();
-    let (now, revision) = app.service.present();
-    Json(ClusterInfo {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        leads: health.leads,
-        ready: health.ready,
-        revision: revision.0,
-        lease_time: now.0,
-    })
 }

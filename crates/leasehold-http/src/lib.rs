@@ -8,6 +8,7 @@
 mod backup;
 mod call;
 mod claims;
+mod cluster;
 mod conditions;
 mod entries;
 mod errors;

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
 use crate::reply::ReadConsistency;
-use crate::{backup, claims, entries, health, leases, resources, txn, watch};
+use crate::{backup, claims, cluster, entries, health, leases, resources, txn, watch};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -37,7 +37,10 @@ use crate::{backup, claims, entries, health, leases, resources, txn, watch};
         watch::open,
         health::alive,
         health::ready,
-        health::cluster,
+        cluster::look,
+        cluster::add,
+        cluster::remove,
+        cluster::transfer,
         backup::take,
     ),
     components(schemas(ReadConsistency))
@@ -69,6 +72,6 @@ mod tests {
             assert!(schemas.contains_key(name), "{name} is not described");
         }
         assert!(document["paths"]["/v1/ns/{ns}/leases"]["post"].is_object());
-        assert_eq!(document["paths"].as_object().unwrap().len(), 21);
+        assert_eq!(document["paths"].as_object().unwrap().len(), 24);
     }
 }

@@ -16,6 +16,8 @@ use crate::errors::Refusal;
 
 /// Where the namespace stands: `/v1/ns/{ns}/…`.
 const NAMESPACE: usize = 3;
+/// Where a member of the cluster is named: `/v1/cluster/members/{node}`.
+const CLUSTER_MEMBER: usize = 4;
 /// Where what follows the collection begins: `/v1/ns/{ns}/leases/…`.
 const MEMBER: usize = 5;
 /// Where what follows a lease's collection begins: `/v1/ns/{ns}/leases/{id}/claims/…`.
@@ -47,6 +49,11 @@ pub(crate) fn lease(uri: &Uri) -> Result<LeaseId, Refusal> {
         Ok(id) => Ok(id.0),
         Err(reason) => Err(Invalid::new("id", reason.to_string()).into()),
     }
+}
+
+/// The name or id of a member of the cluster.
+pub(crate) fn member(uri: &Uri) -> Result<String, Refusal> {
+    segment(uri, CLUSTER_MEMBER)
 }
 
 /// The resource of a claim.

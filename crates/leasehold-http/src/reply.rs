@@ -17,30 +17,34 @@ pub(crate) const LEASE_TIME: HeaderName = HeaderName::from_static("lease-time");
 /// How old a stale answer may be.
 pub(crate) const LEASE_AGE_MS: HeaderName = HeaderName::from_static("lease-age-ms");
 
-/// When an answer is true.
-#[derive(Clone, Copy, Debug)]
+/// The name of the leader that a command was passed on to.
+pub(crate) const LEASE_FORWARDED_TO: HeaderName = HeaderName::from_static("lease-forwarded-to");
+
+/// When an answer is true, and who gave it.
+#[derive(Clone, Debug)]
 pub(crate) struct At {
     now: LeaseTime,
     revision: Revision,
     age: Option<Duration>,
+    forwarded_to: Option<String>,
 }
 
 impl From<&Done> for At {
     fn from(done: &Done) -> At {
-        At { now: done.now, revision: done.revision, age: None }
+        At { now: done.now, revision: done.revision, age: None, forwarded_to: done.forwarded_to.clone() }
     }
 }
 
 impl<T> From<&Answered<T>> for At {
     fn from(answered: &Answered<T>) -> At {
-        At { now: answered.now, revision: answered.revision, age: answered.age }
+        At { now: answered.now, revision: answered.revision, age: answered.age, forwarded_to: None }
     }
 }
 
 impl At {
     /// True at this lease time and revision.
     pub(crate) fn new(now: LeaseTime, revision: Revision) -> At {
-        At { now, revision, age: None }
+        At { now, revision, age: None, forwarded_to: None }
     }
 
     /// Puts the headers on an answer.
@@ -52,6 +56,9 @@ impl At {
         if let Some(age) = self.age {
             let millis = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
             headers.insert(LEASE_AGE_MS, HeaderValue::from(millis));
+        }
+        if let Some(leader) = self.forwarded_to.and_then(|name| HeaderValue::try_from(name).ok()) {
+            headers.insert(LEASE_FORWARDED_TO, leader);
         }
         response
     }
@@ -94,4 +101,20 @@ pub(crate) struct ReadParams {
     /// `linearizable` (the default) or `stale`.
     #[serde(default)]
     pub(crate) consistency: ReadConsistency,
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::Outcome;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_names_the_leader_that_a_command_was_passed_on_to() {
+        let done =
+            |forwarded_to| Done { outcome: Outcome::Released, now: LeaseTime(5), revision: Revision(7), forwarded_to };
+        let passed_on = At::from(&done(Some("n2".to_owned()))).empty();
+        assert_eq!(passed_on.headers()[LEASE_FORWARDED_TO], "n2");
+        assert!(!At::from(&done(None)).empty().headers().contains_key(LEASE_FORWARDED_TO));
+    }
 }

@@ -15,7 +15,7 @@ use leasehold_service::{Service, random_lease_id};
 
 use crate::errors::Refusal;
 use crate::reply::{LEASE_REVISION, LEASE_TIME};
-use crate::{backup, claims, entries, health, leases, openapi, resources, txn, watch};
+use crate::{backup, claims, cluster, entries, health, leases, openapi, resources, txn, watch};
 
 /// The largest request body: a value of 1 MiB as base64, with room to spare.
 const BODY_LIMIT: usize = 2 << 20;
@@ -68,7 +68,10 @@ pub fn router(service: Service, options: HttpOptions) -> Router {
         .route("/v1/ns/{ns}/entries/{*key}", get(entries::one).put(entries::put).delete(entries::delete_one))
         .route("/v1/ns/{ns}/txn", post(txn::carry_out))
         .route("/v1/ns/{ns}/watch", get(watch::open))
-        .route("/v1/cluster", get(health::cluster))
+        .route("/v1/cluster", get(cluster::look))
+        .route("/v1/cluster/members", post(cluster::add))
+        .route("/v1/cluster/members/{node}", delete(cluster::remove))
+        .route("/v1/cluster/transfer", post(cluster::transfer))
         .route("/v1/cluster/backup", get(backup::take))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))

@@ -8,6 +8,7 @@ mod config;
 mod file;
 mod greeting;
 mod listener;
+mod operate;
 mod peers;
 mod server;
 mod setting;
@@ -20,7 +21,7 @@ pub use backup::{BackupError, BackupSummary, RestAfterRestore, Restored, read_ba
 pub use config::{Config, ConfigError, Flags};
 pub use file::read_file;
 pub use leasehold_raft::NODE_NAME;
-pub use peers::{Coming, PeerError, PeerFiles, PeerWords, Peers};
+pub use peers::{Coming, PeerError, PeerWords, Peers};
 pub use server::{Running, StartError, start};
 pub use setting::{Setting, Source};
 

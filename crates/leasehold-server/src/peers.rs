@@ -5,12 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 
+use leasehold_api::{NODE_NAME_MAX, checked_node_address, checked_node_name};
+use leasehold_raft::PeerTls;
 use serde::Deserialize;
-
-/// A name longer than this fits into no table.
-const NAME_MAX: usize = 63;
 
 /// What one place says about other nodes; every word is optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,7 +100,7 @@ pub struct Peers {
     /// How it comes to its cluster.
     pub coming: Coming,
     /// How connections between nodes are protected; none leaves them plain.
-    pub tls: Option<PeerFiles>,
+    pub tls: Option<PeerTls>,
 }
 
 /// How a node without data comes to its cluster.
@@ -116,17 +114,6 @@ pub enum Coming {
     Join(Vec<String>),
 }
 
-/// The files that protect connections between nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerFiles {
-    /// The authority that all nodes trust.
-    pub ca: PathBuf,
-    /// This node's certificate.
-    pub cert: PathBuf,
-    /// Its key.
-    pub key: PathBuf,
-}
-
 /// Why what is said about other nodes cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PeerError {
@@ -138,7 +125,7 @@ pub enum PeerError {
     NoName,
     /// The name cannot be one.
     #[error(
-        "`{0}` is not a name of a node; use up to {NAME_MAX} letters, digits, `-`, `_` and `.`, and not digits alone"
+        "`{0}` is not a name of a node; use up to {NODE_NAME_MAX} letters, digits, `-`, `_` and `.`, and not digits alone"
     )]
     BadName(String),
     /// The list does not have this node.
@@ -239,13 +226,7 @@ impl Peers {
 }
 
 fn check_name(name: &str) -> Result<(), PeerError> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    // Where a node is asked for, digits alone are an id.
-    let is_id = name.chars().all(|c| c.is_ascii_digit());
-    match name.len() <= NAME_MAX && name.chars().all(fits) && !is_id {
-        true => Ok(()),
-        false => Err(PeerError::BadName(name.to_owned())),
-    }
+    checked_node_name(name).map(drop).map_err(|_| PeerError::BadName(name.to_owned()))
 }
 
 fn members(list: &str) -> Result<BTreeMap<String, String>, PeerError> {
@@ -273,16 +254,10 @@ fn parts(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|part| !part.is_empty())
 }
 
-/// Checks that an address has a host and a port; whether it leads anywhere is seen later.
 fn address_of(flag: &'static str, text: &str) -> Result<String, PeerError> {
-    let bad = || PeerError::BadAddress { flag, given: text.to_owned() };
-    let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
-    let is_v6 = host.starts_with('[') && host.ends_with(']');
-    let is_name = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-    let has_port = port.parse::<u16>().is_ok_and(|port| port > 0);
-    match has_port && if is_v6 { text.parse::<SocketAddr>().is_ok() } else { is_name } {
-        true => Ok(text.to_owned()),
-        false => Err(bad()),
+    match checked_node_address(text) {
+        Ok(address) => Ok(address.to_owned()),
+        Err(_) => Err(PeerError::BadAddress { flag, given: text.to_owned() }),
     }
 }
 
@@ -318,10 +293,10 @@ fn advertise(given: Option<&String>, own: Option<&String>, listen: SocketAddr) -
     }
 }
 
-fn files(words: &PeerWords) -> Result<Option<PeerFiles>, PeerError> {
+fn files(words: &PeerWords) -> Result<Option<PeerTls>, PeerError> {
     match (&words.ca, &words.cert, &words.key) {
         (None, None, None) => Ok(None),
-        (Some(ca), Some(cert), Some(key)) => Ok(Some(PeerFiles { ca: ca.into(), cert: cert.into(), key: key.into() })),
+        (Some(ca), Some(cert), Some(key)) => Ok(Some(PeerTls { ca: ca.into(), cert: cert.into(), key: key.into() })),
         (None, _, _) => Err(PeerError::PartOfFiles("--peer-ca")),
         (_, None, _) => Err(PeerError::PartOfFiles("--peer-cert")),
         (_, _, None) => Err(PeerError::PartOfFiles("--peer-key")),

@@ -1,5 +1,6 @@
 //! The parts of a running server, put together.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use leasehold_core::Limits;
 use leasehold_grpc::GrpcOptions;
 use leasehold_http::HttpOptions;
-use leasehold_raft::{Formation, Node, OpenError, PeerOptions, PeerTls};
+use leasehold_raft::{Formation, Node, OpenError, PeerOptions};
 use leasehold_service::log::{Leadership, Log as _};
 use leasehold_service::{Access, MachineClocks, Member, Options, Replica, Service};
 use tokio::sync::watch;
@@ -16,7 +17,11 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::listener::Listener;
+use crate::operate::Operated;
 use crate::peers::{Coming, Peers};
+
+/// Entries on their way at a time where each takes a round over the network.
+const IN_FLIGHT_OF_SEVERAL: usize = 4;
 
 /// Why the server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +86,16 @@ pub async fn start(config: &Config) -> Result<Running, StartError> {
     }
     info!(?opened, "data directory opened");
     let node = Arc::new(node);
+    let names = match config.peers.as_ref().map(|peers| &peers.coming) {
+        Some(Coming::Members(members)) => members.iter().map(|(name, at)| (at.clone(), name.clone())).collect(),
+        Some(Coming::Alone | Coming::Join(_)) | None => BTreeMap::new(),
+    };
+    let cluster =
+        Operated { node: Arc::clone(&node), cluster: opened.identity.cluster, id: opened.identity.node, names };
     let options = Options {
+        cluster: Some(Arc::new(cluster)),
+        in_flight: if config.peers.is_some() { IN_FLIGHT_OF_SEVERAL } else { Options::default().in_flight },
+        leaderless_patience: leaderless_patience(config),
         access: Access::open(config.endless),
         limits: config.limits.clone(),
         data: Some(config.data.clone()),
@@ -96,6 +110,12 @@ pub async fn start(config: &Config) -> Result<Running, StartError> {
     let address = listener.address;
     let listener = tokio::spawn(listener.serve(routes(&service), stopped));
     Ok(Running { node, service, address, stop, listener })
+}
+
+/// As long as an election takes, and then some.
+fn leaderless_patience(config: &Config) -> Duration {
+    let [_, _, election_max] = config.raft.timeouts();
+    (election_max * 3).max(Options::default().leaderless_patience)
 }
 
 /// Everything that is spoken on the port.
@@ -136,10 +156,9 @@ fn peer_options(peers: &Peers, insecure: bool) -> Result<PeerOptions, StartError
     let formation = match &peers.coming {
         Coming::Alone => Formation::Alone,
         Coming::Members(members) => Formation::Members(members.clone()),
-        Coming::Join(_) => return Err(StartError::NotYet("join a running cluster")),
+        Coming::Join(addresses) => Formation::Join(addresses.clone()),
     };
-    let Peers { name, listen, advertise, tls, .. } = peers.clone();
-    let tls = tls.map(|files| PeerTls { ca: files.ca, cert: files.cert, key: files.key });
+    let Peers { name, listen, advertise, tls, coming: _ } = peers.clone();
     Ok(PeerOptions { name, listen, advertise: Some(advertise), formation, insecure, tls })
 }
 

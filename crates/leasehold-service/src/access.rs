@@ -6,7 +6,7 @@
 use leasehold_core::{Caller, Command, Namespace, Rights};
 use tracing::{info, warn};
 
-use crate::Failure;
+use crate::{ClusterChange, Failure};
 
 /// What a caller wants to do.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub enum Action<'a> {
     Watch,
     /// Copy the whole state.
     Backup,
+    /// Change the cluster itself.
+    Operate(&'a ClusterChange),
 }
 
 /// Who may do what.
@@ -47,6 +49,10 @@ impl Access {
                 need_operator(caller, namespace)
             }
             Action::Command(command) => self.authorize_command(caller, namespace, command),
+            Action::Operate(change) => {
+                info!(target: "audit", by = ?caller.identity, ?change, "change of the cluster");
+                need_operator(caller, namespace)
+            }
         }
     }
 

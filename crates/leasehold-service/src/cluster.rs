@@ -3,9 +3,16 @@
 //! The log knows; this is what it must be able to tell and to do. Every node answers for itself and passes changes on to
 //! the leader. Who may ask is decided in `access.rs`, as everywhere.
 
-use futures_util::future::BoxFuture;
+use std::fmt;
 
-use crate::Failure;
+use futures_util::future::BoxFuture;
+use leasehold_core::{Caller, Namespace};
+
+use crate::access::Action;
+use crate::{Failure, Service};
+
+/// What is no part of any namespace is refused and audited under this name.
+const SYSTEM: &str = "system";
 
 /// One node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +52,23 @@ pub struct ClusterStatus {
     pub log_bytes: u64,
     /// All members, by node id.
     pub members: Vec<Member>,
+}
+
+impl ClusterStatus {
+    /// The member with this name, or else with this id: in 16 hex digits, or as the number it is.
+    pub fn member(&self, name_or_id: &str) -> Option<&Member> {
+        let is_id = |member: &&Member| {
+            format!("{:016x}", member.node).eq_ignore_ascii_case(name_or_id) || member.node.to_string() == name_or_id
+        };
+        let named = self.members.iter().find(|member| member.name == name_or_id && !name_or_id.is_empty());
+        named.or_else(|| self.members.iter().find(is_id))
+    }
+
+    /// The name of a node; its id if it is no member.
+    pub fn name_of(&self, node: u64) -> String {
+        let member = self.members.iter().find(|member| member.node == node && !member.name.is_empty());
+        member.map_or_else(|| format!("{node:016x}"), |member| member.name.clone())
+    }
 }
 
 /// A change of the cluster.
@@ -93,4 +117,51 @@ pub trait Cluster: Send + Sync + 'static {
 
     /// Changes the cluster, from whichever node; returns when the change is in force.
     fn change(&self, change: ClusterChange) -> BoxFuture<'static, Result<ClusterChanged, Failure>>;
+}
+
+impl fmt::Debug for dyn Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Cluster").field(&self.status()).finish()
+    }
+}
+
+impl Service {
+    /// The cluster as this node sees it; of a log that knows of none, nothing.
+    pub fn cluster(&self, caller: &Caller) -> Result<ClusterStatus, Failure> {
+        self.access().authorize(caller, &system(), Action::Query)?;
+        Ok(self.operated().map(|cluster| cluster.status()).unwrap_or_default())
+    }
+
+    /// Changes the cluster, from whichever node; returns when the change is in force.
+    pub async fn change_cluster(&self, caller: &Caller, change: ClusterChange) -> Result<ClusterChanged, Failure> {
+        self.access().authorize(caller, &system(), Action::Operate(&change))?;
+        match self.operated() {
+            Some(cluster) => cluster.change(change).await,
+            None => Err(Failure::ChangeRefused("this server is no node of a cluster".into())),
+        }
+    }
+}
+
+fn system() -> Namespace {
+    Namespace::new(SYSTEM).expect("it is a well-formed name")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(node: u64, name: &str) -> Member {
+        Member { node, name: name.into(), address: String::new(), voter: true, matched: None, heard_ms: None }
+    }
+
+    #[test]
+    fn a_member_is_found_by_name_before_id() {
+        let members = vec![member(0x61, "n1"), member(7, "0000000000000061"), member(8, "")];
+        let status = ClusterStatus { members, ..ClusterStatus::default() };
+        let found = |text| status.member(text).map(|member| member.node);
+        assert_eq!(found("n1"), Some(0x61));
+        assert_eq!(found("0000000000000061"), Some(7), "a name goes before an id");
+        assert_eq!((found("97"), found("0000000000000007"), found("8")), (Some(0x61), Some(7), Some(8)));
+        assert_eq!((found(""), found("n2"), found("61")), (None, None, None));
+    }
 }

@@ -17,6 +17,7 @@ use crate::access::{Access, Action};
 use crate::backup::Backups;
 use crate::calls::Calls;
 use crate::clock::Clocks;
+use crate::cluster::Cluster;
 use crate::disk::{DiskGuard, Room};
 use crate::lanes::{COMMAND_BYTES_MAX, Lane, Lanes, Reply, ReplyTo};
 use crate::log::{Leadership, Log, Unavailable};
@@ -48,6 +49,8 @@ pub struct Options {
     pub in_flight: usize,
     /// How long commands are kept while nobody leads, or the leader is not reached: as long as an election takes.
     pub leaderless_patience: Duration,
+    /// What can tell of the cluster and change it.
+    pub cluster: Option<Arc<dyn Cluster>>,
 }
 
 impl Default for Options {
@@ -59,6 +62,7 @@ impl Default for Options {
             disk_reserve: 64 << 20,
             in_flight: 2,
             leaderless_patience: Duration::from_secs(2),
+            cluster: None,
         }
     }
 }
@@ -130,6 +134,7 @@ struct Inner {
     calls: Arc<Calls>,
     backups: Backups,
     log: Box<dyn Reach>,
+    cluster: Option<Arc<dyn Cluster>>,
     stop: watch::Sender<bool>,
 }
 
@@ -164,10 +169,11 @@ impl Service {
         tokio::spawn(watch_disk(Arc::clone(&disk)));
         let log = Box::new(log);
         let stop = watch::Sender::new(false);
-        let access = options.access;
+        let (access, cluster) = (options.access, options.cluster);
         let calls = Arc::new(Calls::default());
         let backups = Backups::default();
-        let service = Self(Arc::new(Inner { access, replica, lanes, disk, vitals, calls, backups, log, stop }));
+        let service =
+            Self(Arc::new(Inner { access, replica, lanes, disk, vitals, calls, backups, log, cluster, stop }));
         if let Some(limits) = options.limits {
             tokio::spawn(service.clone().configure(limits, leadership));
         }
@@ -326,6 +332,10 @@ impl Service {
 
     pub(crate) fn calls(&self) -> &Arc<Calls> {
         &self.0.calls
+    }
+
+    pub(crate) fn operated(&self) -> Option<&Arc<dyn Cluster>> {
+        self.0.cluster.as_ref()
     }
 
     pub(crate) fn replica(&self) -> &Replica {

@@ -25,5 +25,7 @@ pub const LEASE_REVISION: &str = "lease-revision";
 pub const LEASE_TIME: &str = "lease-time";
 /// The metadata that says how old a stale answer may be.
 pub const LEASE_AGE_MS: &str = "lease-age-ms";
+/// The metadata with the name of the leader that a command was passed on to.
+pub const LEASE_FORWARDED_TO: &str = "lease-forwarded-to";
 /// The trailer of a refusal: an encoded [`Problem`].
 pub const PROBLEM_TRAILER: &str = "leasehold-problem-bin";

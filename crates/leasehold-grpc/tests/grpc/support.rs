@@ -15,7 +15,7 @@ use leasehold_api::grpc::{
 };
 use leasehold_grpc::GrpcOptions;
 use leasehold_http::HttpOptions;
-use leasehold_service::{MachineClocks, MemoryLog, Options, Replica, Service};
+use leasehold_service::{Cluster, MachineClocks, MemoryLog, Options, Replica, Service};
 use prost::Message as _;
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
@@ -30,9 +30,18 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) async fn new() -> Bench {
+        Bench::with(Options::default()).await
+    }
+
+    /// A node of this cluster.
+    pub(crate) async fn of(cluster: Arc<dyn Cluster>) -> Bench {
+        Bench::with(Options { cluster: Some(cluster), ..Options::default() }).await
+    }
+
+    async fn with(options: Options) -> Bench {
         let replica = Arc::new(Replica::new());
         let log = MemoryLog::start(Arc::clone(&replica));
-        let service = Service::start(log, replica, MachineClocks, Options::default());
+        let service = Service::start(log, replica, MachineClocks, options);
         while !service.health().ready {
             tokio::task::yield_now().await;
         }

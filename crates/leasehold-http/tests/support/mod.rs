@@ -1,5 +1,9 @@
 //! The API on a service of its own, and a small client for it.
 
+#![allow(dead_code, reason = "not every test needs everything")]
+
+pub(crate) mod three;
+
 use std::sync::Arc;
 
 use axum::Router;
@@ -7,15 +11,24 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use leasehold_http::{HttpOptions, router};
-use leasehold_service::{MachineClocks, MemoryLog, Options, Replica, Service};
+use leasehold_service::{Cluster, MachineClocks, MemoryLog, Options, Replica, Service};
 use serde_json::Value;
 use tower::ServiceExt;
 
 /// The API on a fresh service.
 pub(crate) async fn app() -> Router {
+    with(Options::default()).await
+}
+
+/// The API on a fresh service of a node of this cluster.
+pub(crate) async fn app_of(cluster: Arc<dyn Cluster>) -> Router {
+    with(Options { cluster: Some(cluster), ..Options::default() }).await
+}
+
+async fn with(options: Options) -> Router {
     let replica = Arc::new(Replica::new());
     let log = MemoryLog::start(Arc::clone(&replica));
-    let service = Service::start(log, replica, MachineClocks, Options::default());
+    let service = Service::start(log, replica, MachineClocks, options);
     while !service.health().ready {
         tokio::task::yield_now().await;
     }
