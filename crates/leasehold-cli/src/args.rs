@@ -6,7 +6,8 @@ use leasehold_client::Endpoints;
 use leasehold_core::{Holder, Namespace, ResourceName};
 
 use crate::command::{
-    acquire, backup, config, elect, entry, lab, manual, operator, resources, restore, run, serve, tls, top, watch,
+    acquire, backup, cluster, config, elect, entry, lab, manual, operator, resources, restore, run, serve, tls, top,
+    watch,
 };
 use crate::output::Output;
 
@@ -84,6 +85,8 @@ pub(crate) enum ClientCommand {
     Top(top::Top),
     #[command(subcommand)]
     Entry(entry::Entry),
+    #[command(subcommand)]
+    Cluster(cluster::Cluster),
     Backup(backup::Backup),
 }
 

@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-const COMMANDS: [&[&str]; 27] = [
+const COMMANDS: [&[&str]; 33] = [
     &["serve"],
     &["acquire"],
     &["renew"],
@@ -40,6 +40,12 @@ const COMMANDS: [&[&str]; 27] = [
     &["entry", "get"],
     &["entry", "ls"],
     &["entry", "rm"],
+    &["cluster"],
+    &["cluster", "status"],
+    &["cluster", "members"],
+    &["cluster", "add"],
+    &["cluster", "remove"],
+    &["cluster", "transfer"],
     &["completions"],
     &["man"],
     &["config"],

@@ -2,6 +2,7 @@
 
 pub(crate) mod acquire;
 pub(crate) mod backup;
+pub(crate) mod cluster;
 pub(crate) mod config;
 pub(crate) mod elect;
 pub(crate) mod entry;
@@ -42,6 +43,7 @@ pub(crate) async fn run(command: ClientCommand, context: Context) -> Result<(), 
         ClientCommand::Top(args) => top::run(args, &context).await,
         ClientCommand::Entry(args) => entry::run(args, &context).await,
         ClientCommand::Backup(args) => backup::run(args, &context).await,
+        ClientCommand::Cluster(args) => cluster::run(args, &context).await,
     }
 }
 

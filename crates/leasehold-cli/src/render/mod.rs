@@ -1,5 +1,6 @@
 //! What people read, made from the answers alone: no IO, no clock.
 
+pub(crate) mod cluster;
 pub(crate) mod describe;
 pub(crate) mod event;
 pub(crate) mod lease;

@@ -9,6 +9,7 @@
 mod acquire;
 mod backup;
 mod client;
+mod cluster;
 mod entries;
 mod error;
 mod sse;
