@@ -32,6 +32,9 @@ fn main() -> ExitCode {
         return code;
     }
     let cli = Cli::parse();
+    if let Err(error) = leasehold_server::test_clock_rate(std::env::var("LEASE_TEST_CLOCK_RATE").ok().as_deref()) {
+        return Failure::config(error.to_string()).tell();
+    }
     let done = match cli.command {
         Command::Serve(args) => return command::serve::run(args),
         Command::Client(command) => {

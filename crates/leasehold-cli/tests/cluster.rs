@@ -1,6 +1,7 @@
 //! `lease cluster` against servers that follow a script.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[allow(dead_code, reason = "this suite does not need all of it")]
 #[path = "../../leasehold-client/tests/fake/mod.rs"]
 mod fake;
 

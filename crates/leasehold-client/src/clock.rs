@@ -19,7 +19,7 @@ pub struct Moment {
 impl Moment {
     /// This moment on the machine's clocks.
     pub fn now() -> Moment {
-        machine::now()
+        rate::of_moment(machine::now())
     }
 
     /// The moment at which a clock that began at zero shows `elapsed`.
@@ -70,7 +70,51 @@ impl Clock for MachineClock {
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
+        Box::pin(tokio::time::sleep(rate::of_sleep(duration)))
+    }
+}
+
+/// The machine's clocks as they are.
+#[cfg(not(debug_assertions))]
+mod rate {
+    use std::time::Duration;
+
+    use super::Moment;
+
+    pub(super) fn of_moment(moment: Moment) -> Moment {
+        moment
+    }
+
+    pub(super) fn of_sleep(duration: Duration) -> Duration {
+        duration
+    }
+}
+
+/// For tests: with `LEASE_TEST_CLOCK_RATE=1.02` a debug build believes that time runs 2 % faster than it does. `lease`
+/// refuses values that make no sense, and release builds the variable as a whole.
+#[cfg(debug_assertions)]
+mod rate {
+    use std::sync::OnceLock;
+    use std::time::Duration;
+
+    use super::Moment;
+
+    static RATE: OnceLock<Option<f64>> = OnceLock::new();
+
+    fn rate() -> Option<f64> {
+        let read =
+            || std::env::var("LEASE_TEST_CLOCK_RATE").ok()?.parse().ok().filter(|rate| (0.5..=2.0).contains(rate));
+        *RATE.get_or_init(read)
+    }
+
+    pub(super) fn of_moment(moment: Moment) -> Moment {
+        let Some(rate) = rate() else { return moment };
+        Moment { boot: moment.boot.mul_f64(rate), raw: moment.raw.mul_f64(rate) }
+    }
+
+    pub(super) fn of_sleep(duration: Duration) -> Duration {
+        // A sleep without end stays one.
+        rate().and_then(|rate| Duration::try_from_secs_f64(duration.as_secs_f64() / rate).ok()).unwrap_or(duration)
     }
 }
 

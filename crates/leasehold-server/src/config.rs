@@ -78,6 +78,14 @@ pub enum ConfigError {
     /// The timeouts contradict each other.
     #[error("[raft] must have 0 < heartbeat < election_min < election_max")]
     Timeouts,
+    /// The clock of tests makes no sense here.
+    #[error("LEASE_TEST_CLOCK_RATE is `{given}`: {why}")]
+    TestClock {
+        /// What the variable says.
+        given: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// What is said about other nodes makes no sense.
     #[error("{0}")]
     Peers(#[from] PeerError),
@@ -187,7 +195,7 @@ pub struct LogSection {
 impl Default for LogSection {
     fn default() -> Self {
         // What openraft warns of at every attempt is told once by the links to other nodes.
-        Self { level: "warn,audit=info,openraft=error".to_owned(), format: LogFormat::Text }
+        Self { level: "warn,audit=info,cluster=info,openraft=error".to_owned(), format: LogFormat::Text }
     }
 }
 

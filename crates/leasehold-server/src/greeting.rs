@@ -42,17 +42,9 @@ pub(crate) fn ready(config: &Config, running: &Running, started: Instant) {
     let mut out = std::io::stdout().lock();
     let _ = match &config.peers {
         None => writeln!(out, "ready in {took} ms - try:  lease run nightly -- sleep 60"),
-        Some(_) => writeln!(out, "ready in {took} ms - {}; see  lease cluster status", who_leads(running)),
+        Some(_) => writeln!(out, "ready in {took} ms - {}; see  lease cluster status", running.standing()),
     };
     let _ = out.flush();
-}
-
-fn who_leads(running: &Running) -> String {
-    match *running.leadership().borrow() {
-        Leadership::Leads(_) => "this node leads".to_owned(),
-        Leadership::Follows(leader) => format!("following {}", running.name_of(leader.node)),
-        Leadership::CutOff(_) | Leadership::Unknown => "no leader at this moment".to_owned(),
-    }
 }
 
 /// How many nodes the cluster has, as far as this one knows.

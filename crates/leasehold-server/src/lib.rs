@@ -4,11 +4,14 @@
 //! the node, the dialects over the service, each on its listener. [`run`] is what `lease serve` calls.
 
 mod backup;
+mod clocks;
 mod config;
+mod duties;
 mod file;
 mod greeting;
 mod listener;
-mod operate;
+mod manager;
+mod notify;
 mod peers;
 mod server;
 mod setting;
@@ -18,12 +21,16 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 pub use backup::{BackupError, BackupSummary, RestAfterRestore, Restored, read_backup, restore_backup, verify_backup};
+pub use clocks::test_clock_rate;
 pub use config::{Config, ConfigError, Flags};
 pub use file::read_file;
 pub use leasehold_raft::NODE_NAME;
+pub use notify::{NOTIFY_SOCKET, Notify};
 pub use peers::{Coming, PeerError, PeerWords, Peers};
 pub use server::{Running, StartError, start};
 pub use setting::{Setting, Source};
+
+use crate::manager::Manager;
 
 /// The exit code for a configuration that cannot be used.
 const BAD_CONFIGURATION: u8 = 78;
@@ -56,10 +63,14 @@ async fn serve(config: Config, started: Instant) -> ExitCode {
         Err(error) => return fail(&error, error.exit_code()),
     };
     greeting::greet(&config, &running);
+    let manager = Manager::from_environment();
     let served = async {
-        greeting::led(config.peers.as_ref(), running.leadership()).await;
+        tokio::select! {
+            () = greeting::led(config.peers.as_ref(), running.leadership()) => {}
+            () = manager.starting() => {}
+        }
         greeting::ready(&config, &running, started);
-        std::future::pending().await
+        manager.ready(&running).await;
     };
     let failed = tokio::select! {
         reason = running.failed() => Some(reason),
@@ -68,12 +79,14 @@ async fn serve(config: Config, started: Instant) -> ExitCode {
     };
     match failed {
         Some(reason) => {
+            manager.stopping(&reason);
             eprintln!("error: the server cannot go on and stops: {reason}");
             eprintln!("  nothing acknowledged is lost; look at the disk, then start it again");
             // Without a clean shutdown: after a failed write nothing further may be written.
             ExitCode::from(UNAVAILABLE)
         }
         None => {
+            manager.stopping("told to stop");
             running.stop().await;
             ExitCode::SUCCESS
         }

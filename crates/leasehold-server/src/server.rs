@@ -1,6 +1,5 @@
 //! The parts of a running server, put together.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +9,15 @@ use leasehold_grpc::GrpcOptions;
 use leasehold_http::HttpOptions;
 use leasehold_raft::{Formation, Node, OpenError, PeerOptions};
 use leasehold_service::log::{Leadership, Log as _};
-use leasehold_service::{Access, MachineClocks, Member, Options, Replica, Service};
+use leasehold_service::{Access, Cluster, Member, Options, Replica, Service};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-use crate::config::Config;
+use crate::clocks::ServerClocks;
+use crate::config::{Config, ConfigError};
+use crate::duties;
 use crate::listener::Listener;
-use crate::operate::Operated;
 use crate::peers::{Coming, Peers};
 
 /// Entries on their way at a time where each takes a round over the network.
@@ -37,9 +37,9 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
-    /// It is understood, and this build cannot do it.
-    #[error("this build cannot {0} yet")]
-    NotYet(&'static str),
+    /// The surroundings make no sense.
+    #[error("{0}")]
+    Config(#[from] ConfigError),
 }
 
 impl StartError {
@@ -47,7 +47,7 @@ impl StartError {
     pub fn exit_code(&self) -> u8 {
         match self {
             StartError::Data(_) | StartError::Listen { .. } => 69,
-            StartError::NotYet(_) => 78,
+            StartError::Config(_) => 78,
         }
     }
 }
@@ -56,6 +56,7 @@ impl StartError {
 pub struct Running {
     node: Arc<Node<Replica>>,
     service: Service,
+    cluster: Arc<dyn Cluster>,
     address: SocketAddr,
     stop: watch::Sender<bool>,
     listener: JoinHandle<()>,
@@ -69,12 +70,13 @@ impl std::fmt::Debug for Running {
 
 /// Starts a server; returns when it can be used.
 pub async fn start(config: &Config) -> Result<Running, StartError> {
+    let clocks = ServerClocks::from_environment()?;
     // The address first: a server that is already running is told by it, whatever the directory says.
     let listener = Listener::bind(config.listen, config.connections)
         .await
         .map_err(|source| StartError::Listen { address: config.listen, source })?;
     let replica = Arc::new(Replica::new());
-    let (node, opened) = Node::open(node_options(config, listener.address)?, Arc::clone(&replica)).await?;
+    let (node, opened) = Node::open(node_options(config, listener.address), Arc::clone(&replica)).await?;
     if let Some(cut) = &opened.cut {
         eprintln!(
             "warning: the last write to the log was interrupted; {} bytes were cut from {} at offset {}. \
@@ -86,30 +88,26 @@ pub async fn start(config: &Config) -> Result<Running, StartError> {
     }
     info!(?opened, "data directory opened");
     let node = Arc::new(node);
-    let names = match config.peers.as_ref().map(|peers| &peers.coming) {
-        Some(Coming::Members(members)) => members.iter().map(|(name, at)| (at.clone(), name.clone())).collect(),
-        Some(Coming::Alone | Coming::Join(_)) | None => BTreeMap::new(),
-    };
-    let cluster =
-        Operated { node: Arc::clone(&node), cluster: opened.identity.cluster, id: opened.identity.node, names };
+    let cluster: Arc<dyn Cluster> = Arc::clone(&node) as Arc<dyn Cluster>;
     let options = Options {
-        cluster: Some(Arc::new(cluster)),
+        cluster: Some(Arc::clone(&cluster)),
         in_flight: if config.peers.is_some() { IN_FLIGHT_OF_SEVERAL } else { Options::default().in_flight },
         leaderless_patience: leaderless_patience(config),
         access: Access::open(config.endless),
         limits: config.limits.clone(),
         data: Some(config.data.clone()),
         disk_reserve: config.disk_reserve,
-        ..Options::default()
     };
-    let service = Service::start(Arc::clone(&node), replica, MachineClocks, options);
+    let service = Service::start(Arc::clone(&node), replica, clocks, options);
+    tokio::spawn(duties::watch_disk(service.clone(), Arc::clone(&cluster)));
+    tokio::spawn(duties::tell_leaders(Arc::clone(&cluster), node.leadership()));
     if let Some(limits) = &config.limits {
         wait_for_limits(&service, limits).await;
     }
     let (stop, stopped) = watch::channel(false);
     let address = listener.address;
     let listener = tokio::spawn(listener.serve(routes(&service), stopped));
-    Ok(Running { node, service, address, stop, listener })
+    Ok(Running { node, service, cluster, address, stop, listener })
 }
 
 /// As long as an election takes, and then some.
@@ -136,11 +134,11 @@ async fn wait_for_limits(service: &Service, limits: &Limits) {
     }
 }
 
-fn node_options(config: &Config, address: SocketAddr) -> Result<leasehold_raft::Options, StartError> {
+fn node_options(config: &Config, address: SocketAddr) -> leasehold_raft::Options {
     let [heartbeat, election_min, election_max] = config.raft.timeouts();
-    Ok(leasehold_raft::Options {
+    leasehold_raft::Options {
         address: address.to_string(),
-        peers: config.peers.as_ref().map(|peers| peer_options(peers, config.insecure)).transpose()?,
+        peers: config.peers.as_ref().map(|peers| peer_options(peers, config.insecure)),
         heartbeat,
         election_min,
         election_max,
@@ -149,17 +147,17 @@ fn node_options(config: &Config, address: SocketAddr) -> Result<leasehold_raft::
         // Between the mark where new work is refused and the one where nothing is proposed any more.
         disk_floor: config.disk_reserve / 2,
         ..leasehold_raft::Options::new(&config.data)
-    })
+    }
 }
 
-fn peer_options(peers: &Peers, insecure: bool) -> Result<PeerOptions, StartError> {
+fn peer_options(peers: &Peers, insecure: bool) -> PeerOptions {
     let formation = match &peers.coming {
         Coming::Alone => Formation::Alone,
         Coming::Members(members) => Formation::Members(members.clone()),
         Coming::Join(addresses) => Formation::Join(addresses.clone()),
     };
     let Peers { name, listen, advertise, tls, coming: _ } = peers.clone();
-    Ok(PeerOptions { name, listen, advertise: Some(advertise), formation, insecure, tls })
+    PeerOptions { name, listen, advertise: Some(advertise), formation, insecure, tls }
 }
 
 impl Running {
@@ -178,9 +176,9 @@ impl Running {
         self.node.leadership()
     }
 
-    /// The name of a node, as far as it is known here.
-    pub fn name_of(&self, node: u64) -> String {
-        self.node.name_of(node)
+    /// How this node stands to its leader, in a few words.
+    pub fn standing(&self) -> String {
+        duties::standing(*self.node.leadership().borrow(), &self.cluster.status())
     }
 
     /// The members of the cluster, as this node knows them.
@@ -193,8 +191,10 @@ impl Running {
         self.node.stopped().await
     }
 
-    /// Stops cleanly: no new calls, those under way finish, everything is on disk, the directory is unlocked.
+    /// Stops cleanly: another node leads if one can, no new calls, those under way finish, everything is on disk, the
+    /// directory is unlocked.
     pub async fn stop(self) {
+        duties::hand_over(&self.cluster, "this node stops").await;
         self.service.stop().await;
         self.stop.send_replace(true);
         if let Err(error) = self.listener.await {

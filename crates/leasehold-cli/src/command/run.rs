@@ -10,6 +10,7 @@ use clap::Args;
 use leasehold_api::{Class, SpanText, TtlText, WaitText};
 use leasehold_client::{Client, Lock, Renewal};
 use leasehold_core::{Patience, Span, Ttl};
+use leasehold_server::Notify;
 use rustix::process::Signal;
 
 use super::acquire::{ClassArg, ModeArg};
@@ -18,7 +19,6 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::render::text::plain;
 use crate::run::campaign::{self, Outcome};
-use crate::run::notify::Notify;
 use crate::run::signals::{self, Signals};
 use crate::run::supervise::{End, Job, supervise};
 use crate::run::timing::Timing;

@@ -58,7 +58,7 @@ fn is_silent(member: &MemberInfo) -> bool {
 fn nodes(info: &ClusterInfo, answers: &[&ClusterInfo]) -> Vec<String> {
     let heading = ["", "NODE", "ROLE", "ADDRESS", "BEHIND", "HEARD", "VERSION", "ID"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
-    for member in &info.members {
+    for member in by_name(&info.members) {
         let own = answers.iter().find(|answer| answer.node.id == member.id);
         let marked = if member.id == info.node.id { "*" } else { "" };
         rows.push(vec![
@@ -73,6 +73,13 @@ fn nodes(info: &ClusterInfo, answers: &[&ClusterInfo]) -> Vec<String> {
         ]);
     }
     aligned(&rows)
+}
+
+/// Ids are random; people look for names.
+fn by_name(members: &[MemberInfo]) -> Vec<&MemberInfo> {
+    let mut sorted: Vec<&MemberInfo> = members.iter().collect();
+    sorted.sort_by(|one, two| one.name.cmp(&two.name));
+    sorted
 }
 
 fn role(member: &MemberInfo) -> &'static str {
@@ -123,7 +130,7 @@ fn bytes(bytes: u64) -> String {
 /// Who belongs to the cluster.
 pub(crate) fn members(members: &[MemberInfo]) -> String {
     let mut table = Table::new(["NAME", "ROLE", "ADDRESS", "ID"]);
-    for member in members {
+    for member in by_name(members) {
         table.row([plain(&member.name), role(member).to_owned(), plain(&member.address), member.id.to_string()]);
     }
     table.lines().join("\n")

@@ -9,7 +9,6 @@ mod bell;
 pub(crate) mod campaign;
 mod handle;
 mod hook;
-pub(crate) mod notify;
 mod plan;
 pub(crate) mod signals;
 pub(crate) mod supervise;

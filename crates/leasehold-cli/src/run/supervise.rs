@@ -11,12 +11,12 @@ use std::time::Duration;
 use leasehold_api::Id;
 use leasehold_client::store::HandoverAsk;
 use leasehold_client::{Events, Guard, HandoverAsks, LeaseEvent};
+use leasehold_server::{NOTIFY_SOCKET, Notify};
 use rustix::process::{Pid, Signal};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::handle::{Warden, kill_all_below};
 use super::hook::{Env, Hook};
-use super::notify::{NOTIFY_SOCKET, Notify};
 use super::signals::{self, Signals};
 use super::terminal::Terminal;
 use super::timing::{Timing, shown};
