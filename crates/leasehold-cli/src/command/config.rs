@@ -23,7 +23,7 @@ Examples:
   lease config dump")]
 pub(crate) enum ConfigCommand {
     Check(Check),
-    Dump(Dump),
+    Dump(Box<Dump>),
 }
 
 /// Check a configuration file; a bad one is exit code 78.
@@ -109,7 +109,7 @@ pub(crate) fn run(command: ConfigCommand, globals: &Globals) -> Result<(), Failu
                 |_| human.to_owned(),
             )
         }
-        ConfigCommand::Dump(args) => dump(args, &Settings::new(globals, env)?),
+        ConfigCommand::Dump(args) => dump(*args, &Settings::new(globals, env)?),
     }
 }
 
