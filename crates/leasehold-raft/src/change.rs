@@ -217,6 +217,13 @@ impl<M: Machine> Changes<M> {
             Some(to) => to,
             None => self.most_up_to_date(&view)?,
         };
+        // Whoever hands over stops leading: if the other is not there, nobody leads until an election.
+        if !self.is_there(to) {
+            return Err(refused(format!("the leader does not hear {}", view.name(to))));
+        }
+        if let Some(member) = view.nodes.get(&to) {
+            reach(&member.address).await?;
+        }
         let mut leadership = self.leadership.clone();
         let stopped = |error: openraft::errors::Fatal<Types>| ChangeError::Stopped(error.to_string());
         self.raft.trigger().transfer_leader(to).await.map_err(stopped)?;

@@ -133,12 +133,23 @@ async fn leadership_is_handed_over_on_request() {
     let refused = cluster.node(to).node.transfer(target).await.unwrap_err();
     assert!(matches!(refused, ChangeError::NotLeader { .. }), "{refused}");
     cluster.node(from).node.transfer(77).await.unwrap_err();
+    // To one that is gone it is refused at once, and the leader stays.
+    let leads = *cluster.node(from).node.leadership().borrow();
+    let gone = (0..3).find(|at| *at != from && *at != to).unwrap();
+    let away = cluster.node(gone).opened.identity.node;
+    cluster.stop(gone).await;
+    let refused = cluster.node(from).node.transfer(away).await.unwrap_err();
+    assert!(matches!(refused, ChangeError::Refused(_)), "{refused}");
+    cluster.propose(10..12).await;
+    assert_eq!(*cluster.node(from).node.leadership().borrow(), leads);
+    cluster.start(gone).await;
+    cluster.leader().await;
     let asked = Instant::now();
     cluster.node(from).node.transfer(target).await.unwrap();
     println!("transfer: {:?}", asked.elapsed());
     until("the other node leads", || matches!(*cluster.node(to).node.leadership().borrow(), Leadership::Leads(_)))
         .await;
-    cluster.propose(10..20).await;
+    cluster.propose(12..20).await;
     cluster.all_have(&payloads(20)).await;
     cluster.stop_all().await;
 }
