@@ -30,15 +30,24 @@ pub(crate) async fn claim(options: Options, tell: impl Fn(&str)) -> Result<Claim
     let tls = peers.as_ref().and_then(|peers| peers.tls.clone());
     let secure = blocking(move || Ok(tls.map(Secure::open).transpose()?.map(Arc::new))).await?;
     let path = data.clone();
-    let unclaimed = blocking(move || Unclaimed::open(&path)).await?;
-    let (wanted, listener) = match (&peers, unclaimed.identity) {
-        (Some(PeerOptions { formation: Formation::Join(addresses), .. }), Some(identity)) => {
-            refuse_another(data, identity, secure.clone(), addresses).await?;
-            (None, None)
-        }
-        (Some(peers @ PeerOptions { formation: Formation::Join(addresses), .. }), None) => {
-            let (identity, listener) = join(data, peers, secure.clone(), addresses, tell).await?;
-            (Some(identity), Some(listener))
+    let joins = peers.as_ref().is_some_and(|peers| matches!(peers.formation, Formation::Join(_)));
+    // Together, so that the directory is locked for as long as anything is written to it.
+    let open = move || Ok((Unclaimed::open(&path)?, joins.then(|| Seen::open(&path)).transpose()?));
+    let (unclaimed, seen) = blocking(open).await?;
+    let (wanted, listener) = match (&peers, seen) {
+        (Some(peers @ PeerOptions { formation: Formation::Join(addresses), .. }), Some(seen)) => {
+            let identity = unclaimed.identity.unwrap_or(Identity { cluster: 0, node: 0 });
+            let local = stranger(identity, seen, secure.clone());
+            match unclaimed.identity {
+                Some(_) => {
+                    refuse_another(data, &local, addresses).await?;
+                    (None, None)
+                }
+                None => {
+                    let (identity, listener) = join(data, peers, &local, addresses, tell).await?;
+                    (Some(identity), Some(listener))
+                }
+            }
         }
         (Some(peers), _) => (peers.identity(), None),
         (None, _) => (None, None),
@@ -48,15 +57,9 @@ pub(crate) async fn claim(options: Options, tell: impl Fn(&str)) -> Result<Claim
 }
 
 /// A directory of another cluster must not be taken for one that has joined already.
-async fn refuse_another(
-    dir: PathBuf,
-    found: Identity,
-    secure: Option<Arc<Secure>>,
-    addresses: &[String],
-) -> Result<(), OpenError> {
-    let local = stranger(dir.clone(), found, secure).await?;
-    match find_another(&local, addresses).await {
-        Some((address, cluster)) => Err(OpenError::AnotherCluster { dir, found, address, cluster }),
+async fn refuse_another(dir: PathBuf, local: &Local, addresses: &[String]) -> Result<(), OpenError> {
+    match find_another(local, addresses).await {
+        Some((address, cluster)) => Err(OpenError::AnotherCluster { dir, found: local.identity, address, cluster }),
         None => Ok(()),
     }
 }
@@ -64,11 +67,10 @@ async fn refuse_another(
 async fn join(
     dir: PathBuf,
     peers: &PeerOptions,
-    secure: Option<Arc<Secure>>,
+    local: &Local,
     addresses: &[String],
     tell: impl Fn(&str),
 ) -> Result<(Identity, TcpListener), OpenError> {
-    let local = stranger(dir.clone(), Identity { cluster: 0, node: 0 }, secure).await?;
     if local.seen.knows_any() {
         return Err(OpenError::LostLog { dir });
     }
@@ -76,14 +78,13 @@ async fn join(
     let listener = listen(peers.listen).await?;
     let (name, address) = (peers.name.clone(), peers.own_address());
     let joiner = Joiner { name, address, incarnation: local.seen.incarnation() };
-    Ok((be_admitted(&local, addresses, joiner, tell).await?, listener))
+    Ok((be_admitted(local, addresses, joiner, tell).await?, listener))
 }
 
 /// Who asks, without a log of its own to tell who else belongs to the cluster.
-async fn stranger(dir: PathBuf, identity: Identity, secure: Option<Arc<Secure>>) -> Result<Local, OpenError> {
-    let seen = Arc::new(blocking(move || Seen::open(&dir)).await?);
+fn stranger(identity: Identity, seen: Seen, secure: Option<Arc<Secure>>) -> Local {
     let roster = Arc::new(Roster::new(identity.node, seen.gone()));
-    Ok(Local { identity, group: 0, seen, secure, roster })
+    Local { identity, group: 0, seen: Arc::new(seen), secure, roster }
 }
 
 async fn blocking<T: Send + 'static>(
