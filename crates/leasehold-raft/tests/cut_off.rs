@@ -44,10 +44,16 @@ async fn a_leader_without_a_majority_is_cut_off_and_leads_again_with_one() {
     assert!(matches!(refused, Unavailable::NotLeader { .. }), "nothing is appended: {refused:?}");
     assert!(alone.node.staleness() >= election_max);
 
+    // A leader that is cut off is silent for a while, and one that returns meanwhile would be elected: this one is patient.
+    let returning = &mut cluster.options[others[0]];
+    (returning.election_min, returning.election_max) = (Duration::from_secs(100), Duration::from_secs(200));
     cluster.start(others[0]).await;
     let alone = cluster.node(at);
     let told = || *alone.node.leadership().borrow();
-    until("it leads again", || told() == Leadership::Leads(leader)).await;
+    let returned = Instant::now();
+    until("it is not cut off any more", || told() != Leadership::CutOff(leader)).await;
+    println!("leads again after {:?}", returned.elapsed());
+    assert_eq!(told(), Leadership::Leads(leader));
     alone.node.read_barrier().await.unwrap();
     alone.propose_as(leader, payload(5)).await.unwrap();
     cluster.all_have(&payloads(6)).await;
