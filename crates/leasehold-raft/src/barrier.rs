@@ -24,6 +24,8 @@ use crate::types::{Types, address_of};
 
 /// The pause before the leader is asked again, unless another one comes first.
 const AGAIN: Duration = Duration::from_millis(20);
+/// A leader owes a proof much sooner; parcels on the same connection are worth waiting a little longer.
+const SILENCE: Duration = Duration::from_secs(5);
 /// What an answer may take beyond the time a leader gives its own proof.
 const WAY: Duration = Duration::from_millis(250);
 
@@ -217,7 +219,7 @@ impl<M: Machine> Reader<M> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let link = links.link(leader.node, &address, Purpose::Forwards);
         let patience = self.prover.election_max + WAY;
-        let answer = timeout(patience, link.call_within(2 * patience, BARRIER, Vec::new()));
+        let answer = timeout(patience, link.call_within(patience.max(SILENCE), BARRIER, Vec::new()));
         let frame = tokio::select! {
             answer = answer => match answer {
                 Ok(Ok(frame)) => frame,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{interval, timeout};
 
@@ -31,6 +31,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 const LOOK: Duration = Duration::from_millis(500);
 /// Requests that are ready together are written together, up to this.
 const WRITE_TOGETHER: usize = 256 * 1024;
+const READ_TOGETHER: usize = 16 * 1024;
 
 /// Why a request has no answer.
 #[derive(Clone, Debug)]
@@ -276,7 +277,9 @@ fn unanswered(error: HelloError) -> String {
     }
 }
 
-async fn read_answers(mut from: ReadHalf, pending: Pending, heard: Arc<Mutex<Option<Instant>>>) -> String {
+async fn read_answers(from: ReadHalf, pending: Pending, heard: Arc<Mutex<Option<Instant>>>) -> String {
+    // Answers are small and come in bunches: one read takes many.
+    let mut from = BufReader::with_capacity(READ_TOGETHER, from);
     loop {
         match frame::read(&mut from, SMALL_BODY_MAX).await {
             Ok(frame) => {
@@ -330,5 +333,76 @@ impl Pause {
         self.length = (self.length * 2).clamp(PAUSE_MIN, PAUSE_MAX);
         let jitter = rand::random_range(0.5..1.0);
         self.until = Some(Instant::now() + self.length.mul_f64(jitter));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Seen;
+    use super::*;
+    use crate::directory::Identity;
+    use tokio::net::{TcpListener, TcpStream};
+
+    fn local(node: u64, dir: &std::path::Path) -> Local {
+        let identity = Identity { cluster: 1, node };
+        Local { identity, group: 0, seen: Arc::new(Seen::open(dir).unwrap()), secure: None }
+    }
+
+    /// Lets a node in and says nothing more until `answers`.
+    async fn welcome(listener: &TcpListener, local: &Local) -> TcpStream {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let hello = Hello::read(&mut stream).await.unwrap();
+        stream.write_all(&Hello::new(local, hello.from, Purpose::Welcome).to_bytes()).await.unwrap();
+        stream
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_owes_an_answer_is_waited_for_as_long_as_the_request_allows() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (here, there) = (local(1, here.path()), local(2, there.path()));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let link = Link::start(here, 2, address.clone(), Purpose::Forwards);
+
+        // One may take long; the other tells within a moment that nobody is there any more.
+        let patient = link.call(8, b"parcel".to_vec());
+        let hasty = link.call_within(Duration::from_millis(300), 9, Vec::new());
+        let first = welcome(&listener, &there).await;
+        let asked = Instant::now();
+        assert!(matches!(hasty.await.unwrap_err(), LinkError::Broken(words) if words == "it is silent"));
+        assert!(matches!(patient.await.unwrap_err(), LinkError::Broken(_)), "it may have arrived");
+        assert!(asked.elapsed() < silence(Purpose::Forwards));
+        drop(first);
+
+        // And the next request goes over a new connection, once the pause is over.
+        let answered = async {
+            loop {
+                if let Ok(frame) = link.call(9, Vec::new()).await {
+                    return frame;
+                }
+                tokio::time::sleep(PAUSE_MIN).await;
+            }
+        };
+        let peer = async {
+            let mut stream = welcome(&listener, &there).await;
+            let request = frame::read(&mut stream, 100).await.unwrap();
+            let mut answer = Vec::new();
+            frame::put(&mut answer, request.kind | 0x80, request.number, b"yes");
+            stream.write_all(&answer).await.unwrap();
+            stream
+        };
+        let (frame, stream) = tokio::join!(answered, peer);
+        assert_eq!((frame.kind, &frame.body[..]), (9 | 0x80, &b"yes"[..]));
+
+        // A peer that is gone before anything is sent was certainly not asked.
+        drop((stream, listener));
+        let refused = async {
+            loop {
+                if let Err(LinkError::Unreachable(words)) = link.call(8, b"parcel".to_vec()).await {
+                    return words;
+                }
+            }
+        };
+        assert!(refused.await.contains(&address));
     }
 }
