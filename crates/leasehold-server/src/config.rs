@@ -17,6 +17,10 @@ const LISTEN: &str = "127.0.0.1:7117";
 /// Where the server keeps its data unless told otherwise.
 const DATA: &str = "./leasehold-data";
 
+/// What is logged unless told otherwise. What openraft warns of at every attempt is told once by the links to other nodes,
+/// and what it calls an error while it stops is none.
+const LEVEL: &str = "warn,audit=info,cluster=info,openraft=error,openraft::raft::raft_inner=off";
+
 /// What was given on the command line or in the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
@@ -194,8 +198,7 @@ pub struct LogSection {
 
 impl Default for LogSection {
     fn default() -> Self {
-        // What openraft warns of at every attempt is told once by the links to other nodes.
-        Self { level: "warn,audit=info,cluster=info,openraft=error".to_owned(), format: LogFormat::Text }
+        Self { level: LEVEL.to_owned(), format: LogFormat::Text }
     }
 }
 

@@ -22,7 +22,10 @@ const KNOCK: Duration = Duration::from_millis(500);
 pub(crate) fn greet(config: &Config, running: &Running) {
     let mut out = std::io::stdout().lock();
     let what = match &config.peers {
-        Some(peers) => format!("cluster of {}, node {}", size(peers, running), peers.name),
+        Some(peers) => match size(peers, running) {
+            Some(size) => format!("cluster of {size}, node {}", peers.name),
+            None => format!("cluster, node {}", peers.name),
+        },
         None => "single node".to_owned(),
     };
     let _ = writeln!(out, "leasehold {}  {what}, durable", env!("CARGO_PKG_VERSION"));
@@ -47,12 +50,13 @@ pub(crate) fn ready(config: &Config, running: &Running, started: Instant) {
     let _ = out.flush();
 }
 
-/// How many nodes the cluster has, as far as this one knows.
-fn size(peers: &Peers, running: &Running) -> usize {
+/// How many nodes the cluster has, if this one knows: one that joins learns it later.
+fn size(peers: &Peers, running: &Running) -> Option<usize> {
     match (running.members().len(), &peers.coming) {
-        (0, Coming::Members(members)) => members.len(),
-        (0, Coming::Alone | Coming::Join(_)) => 1,
-        (known, _) => known,
+        (0 | 1, Coming::Join(_)) => None,
+        (0, Coming::Members(members)) => Some(members.len()),
+        (0, Coming::Alone) => Some(1),
+        (known, _) => Some(known),
     }
 }
 

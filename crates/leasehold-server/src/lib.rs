@@ -54,16 +54,21 @@ pub fn run(flags: Flags) -> ExitCode {
 }
 
 async fn serve(config: Config, started: Instant) -> ExitCode {
-    let signals = match Signals::listen() {
+    let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => return fail(&error, UNAVAILABLE),
     };
-    let running = match server::start(&config).await {
-        Ok(running) => running,
-        Err(error) => return fail(&error, error.exit_code()),
+    let manager = Manager::from_environment();
+    // A node that joins a cluster is not started before it is let in, which may take long.
+    let running = tokio::select! {
+        started = server::start(&config) => match started {
+            Ok(running) => running,
+            Err(error) => return fail(&error, error.exit_code()),
+        },
+        () = manager.starting() => return ExitCode::SUCCESS,
+        () = signals.received() => return ExitCode::SUCCESS,
     };
     greeting::greet(&config, &running);
-    let manager = Manager::from_environment();
     let served = async {
         tokio::select! {
             () = greeting::led(config.peers.as_ref(), running.leadership()) => {}
@@ -110,7 +115,7 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    async fn received(mut self) {
+    async fn received(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

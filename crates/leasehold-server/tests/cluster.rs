@@ -94,3 +94,36 @@ async fn a_leader_without_room_on_its_disk_hands_over() {
         node.stop().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_single_node_grows_by_one_that_joins_and_passes_commands_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, two] = free_addresses::<2>();
+    let node = |name: &str, peer_listen: &str, join: Option<&str>| {
+        let peers = PeerWords {
+            name: Some(name.to_owned()),
+            listen: Some(peer_listen.to_owned()),
+            join: join.map(str::to_owned),
+            ..PeerWords::default()
+        };
+        let (listen, data) = (Some("127.0.0.1:0".to_owned()), Some(folder.path().join(name)));
+        Config::load(Flags { listen, data, peers, ..Flags::default() }).unwrap()
+    };
+    let first = start(&node("n1", &one, None)).await.unwrap();
+    let second = start(&node("n2", &two, Some(&one))).await.unwrap();
+    let both_vote = async {
+        while status(&second).members.iter().filter(|member| member.voter).count() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, both_vote).await.expect("it votes when it has caught up");
+    let names: Vec<String> = status(&second).members.into_iter().map(|member| member.name).collect();
+    assert_eq!(names, ["n1", "n2"]);
+    let service = second.service();
+    let namespace = leasehold_core::Namespace::new("default").unwrap();
+    let write = leasehold_core::Command::Write(leasehold_core::Write::default());
+    let done = service.execute(&service.anonymous(), &namespace, write).await.unwrap();
+    assert_eq!(done.forwarded_to.as_deref(), Some("n1"));
+    second.stop().await;
+    first.stop().await;
+}

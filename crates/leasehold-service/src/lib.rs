@@ -11,6 +11,7 @@
 //! | `proposer.rs`, `clock.rs` | packs, stamps, proposes; the lease clock |
 //! | `replica.rs`, `ring.rs` | this node's copy of the state, and its recent events |
 //! | `watch.rs` | subscriptions |
+//! | `cluster.rs` | the cluster as operators see and change it |
 //! | `backup.rs` | the whole state, written out while commands go on |
 //! | `waiting.rs`, `calls.rs`, `parking.rs`, `news.rs` | calls that wait in a queue; which of them are open; who wakes them; how far they are |
 //! | `connection.rs`, `mailbox.rs`, `batch.rs`, `attached.rs`, `attachments.rs` | connections that carry many commands; what is delivered to them; their leases |

@@ -45,7 +45,7 @@ Examples:
 
 Every address of LEASE_ADDR is asked, and those that do not answer are told. Only the leader knows how far the others \
 are: with its address among them the page says how many entries each node is behind and when it was last heard from. \
-The exit code is 69 if nobody leads.")]
+The exit code is 69 if nothing can be changed: nobody leads, or the leader is cut off.")]
 pub(crate) struct Status {}
 
 /// List the members.
@@ -143,7 +143,7 @@ async fn status(context: &Context) -> Result<(), Failure> {
     }
     let others: Vec<&ClusterInfo> = answers.iter().map(|(_, info)| info).collect();
     context.show(info, |info| info.cluster.clone(), |info| render::status(info, addr, &others))?;
-    if info.leader.is_none() { Err(Failure::quiet(NO_QUORUM)) } else { Ok(()) }
+    if info.leader.is_none() || !info.ready { Err(Failure::quiet(NO_QUORUM)) } else { Ok(()) }
 }
 
 /// What each address answers; all are asked at once.

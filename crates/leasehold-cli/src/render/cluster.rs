@@ -44,7 +44,7 @@ fn verdict(info: &ClusterInfo) -> String {
     let silent: Vec<String> = voters.filter(|member| is_silent(member)).map(|member| plain(&member.name)).collect();
     match (&info.leader, silent.as_slice()) {
         (None, _) => format!("{size}, nobody leads: nothing can be changed"),
-        (Some(_), []) if !info.ready => format!("{size}, not ready"),
+        (Some(_), _) if !info.ready => format!("{size}, {} can have nothing changed now", plain(&info.node.name)),
         (Some(_), []) => format!("{size}, well"),
         (Some(_), silent) => format!("{size}, not heard from {}", silent.join(", ")),
     }
