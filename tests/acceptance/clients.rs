@@ -5,8 +5,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,7 @@ pub(crate) fn random_id(rng: &mut StdRng) -> String {
 /// What the clients of a run share.
 #[derive(Debug)]
 pub(crate) struct Run {
-    addresses: Vec<SocketAddr>,
+    addresses: Mutex<Vec<SocketAddr>>,
     seed: u64,
     stop: AtomicBool,
     /// The revision that watchers must see before they end; zero while it is not known.
@@ -88,17 +88,28 @@ impl Run {
 
     /// Clients of several nodes: each begins at another one and moves on.
     pub(crate) fn over(addresses: Vec<SocketAddr>, seed: u64) -> Arc<Run> {
-        Arc::new(Run { addresses, seed, stop: AtomicBool::new(false), last: AtomicU64::new(0) })
+        Arc::new(Run { addresses: Mutex::new(addresses), seed, stop: AtomicBool::new(false), last: AtomicU64::new(0) })
     }
 
     /// The address with this number, counted round and round.
     fn address(&self, at: usize) -> SocketAddr {
-        self.addresses[at % self.addresses.len()]
+        let addresses = self.addresses.lock().unwrap();
+        addresses[at % addresses.len()]
+    }
+
+    /// All addresses.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.addresses.lock().unwrap().clone()
+    }
+
+    /// Tells everybody of one more node.
+    pub(crate) fn also_at(&self, address: SocketAddr) {
+        self.addresses.lock().unwrap().push(address);
     }
 
     /// How long an answer may take: a lone server is waited for.
     fn patience(&self, waits: bool) -> Duration {
-        match (self.addresses.len(), waits) {
+        match (self.addresses().len(), waits) {
             (1, _) => INSIST,
             (_, true) => WAIT + SILENT,
             (_, false) => SILENT,

@@ -35,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) places: Vec<Place>,
     /// More words of every command line.
     pub(crate) args: Vec<String>,
+    /// More words of each command line, by node.
+    pub(crate) own_args: Vec<Vec<String>>,
 }
 
 /// Where a node runs, if not beside the test.
@@ -60,17 +62,16 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Node>,
     pub(crate) wires: Option<Wires>,
     plan: Plan,
+    /// Where the declared nodes meet others.
+    peers: Vec<SocketAddr>,
+    /// The list that declares them.
+    members: String,
 }
 
 impl Cluster {
     /// Three declared nodes with the usual timeouts, ready.
     pub(crate) fn of_three() -> Cluster {
         Cluster::with(3, Plan::default())
-    }
-
-    /// Three declared nodes that are close to each other, ready.
-    pub(crate) fn on_a_lan() -> Cluster {
-        Cluster::with(3, Plan { config: LAN.to_owned(), ..Plan::default() })
     }
 
     /// Declared nodes, ready.
@@ -86,13 +87,26 @@ impl Cluster {
         let wires = plan.wired.then(|| Wires::before(&peers));
         let listed: Vec<SocketAddr> = wires.as_ref().map_or(peers.clone(), |wires| wires.addresses.clone());
         let members: Vec<String> = (1..).zip(&listed).map(|(number, address)| format!("n{number}={address}")).collect();
-        let mut nodes: Vec<Node> = Vec::new();
+        let mut cluster = Cluster { nodes: Vec::new(), wires, plan, peers, members: members.join(",") };
+        cluster.begin_rest(order);
+        cluster
+    }
+
+    /// Starts more of the declared nodes and does not wait for them. Nodes stand in the order of their start.
+    pub(crate) fn begin_rest(&mut self, order: &[usize]) {
         for number in order {
-            let words = ["--members".to_owned(), members.join(",")];
-            nodes.push(plan.begin(*number, peers[*number], &words));
+            let words = ["--members".to_owned(), self.members.clone()];
+            self.nodes.push(self.plan.begin(*number, self.peers[*number], &words));
         }
-        nodes.sort_by(|one, other| one.name.cmp(&other.name));
-        Cluster { nodes, wires, plan }
+    }
+
+    /// A node that is alone and can be joined, ready.
+    pub(crate) fn alone(plan: Plan) -> Cluster {
+        let peer = plan.free_address(0);
+        let node = plan.begin(0, peer, &[]);
+        let mut cluster = Cluster { nodes: vec![node], wires: None, plan, peers: vec![peer], members: String::new() };
+        cluster.until_ready();
+        cluster
     }
 
     /// Waits until every node says that it is ready.
@@ -113,6 +127,24 @@ impl Cluster {
         node.server.until_ready()?;
         self.nodes.push(node);
         Ok(number)
+    }
+
+    /// Ends a node that was removed, by SIGTERM; the numbers of later ones fall by one.
+    pub(crate) fn forget(&mut self, number: usize) {
+        let mut node = self.nodes.remove(number);
+        let (status, _) = node.server.terminate();
+        assert!(status.success(), "{}: {status}: {}", node.name, node.server.stderr());
+    }
+
+    /// Waits until this node tells of so many voters.
+    #[track_caller]
+    pub(crate) fn until_voters(&mut self, number: usize, count: usize) {
+        soon(&format!("{count} voters"), || {
+            let status = self.status(number)?;
+            let members = status["members"].as_array().cloned().unwrap_or_default();
+            let voters = members.iter().filter(|member| member["voter"] == true).count();
+            (voters == count && members.len() == count).then_some(())
+        });
     }
 
     /// Where clients reach the nodes.
@@ -180,6 +212,14 @@ impl Cluster {
         self.nodes[number].server.restart();
     }
 
+    /// Starts all nodes again, none waiting for another.
+    pub(crate) fn restart_all(&mut self) {
+        for node in &mut self.nodes {
+            node.server.begin_again();
+        }
+        self.until_ready();
+    }
+
     /// SIGSTOP.
     pub(crate) fn pause(&mut self, number: usize) {
         self.nodes[number].server.pause();
@@ -192,13 +232,15 @@ impl Cluster {
         self.nodes[number].stopped = false;
     }
 
-    pub(crate) fn is_paused(&self, number: usize) -> bool {
-        self.nodes[number].stopped
-    }
-
-    /// Tells how many nodes run and are not stopped.
-    pub(crate) fn awake(&mut self) -> usize {
-        self.nodes.iter_mut().filter_map(|node| (!node.stopped && node.server.runs()).then_some(())).count()
+    /// Hands leadership to another node; returns how long that took.
+    #[track_caller]
+    pub(crate) fn transfer(&mut self, to: usize) -> Duration {
+        let leader = self.leader();
+        let asked = Instant::now();
+        let body = serde_json::json!({ "to": self.nodes[to].name });
+        self.client(leader).post("/v1/cluster/transfer", &body).expect(200);
+        soon("the new leader", || self.leads(to).then_some(()));
+        asked.elapsed()
     }
 
     /// Waits until a node has applied what another node has now.
@@ -225,6 +267,7 @@ impl Plan {
         let mut args = vec!["--name".to_owned(), name.clone(), "--peer-listen".to_owned(), peer.to_string()];
         args.extend(way.iter().cloned());
         args.extend(self.args.iter().cloned());
+        args.extend(self.own_args.get(number).into_iter().flatten().cloned());
         let server = Server::begin(Setup {
             config: Some(self.config.clone()),
             data: self.data.get(number).cloned().flatten(),

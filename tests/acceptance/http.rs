@@ -193,11 +193,6 @@ impl Client {
             let _ = connection.get_mut().write_all(&self.request(method, path, headers, body));
         }
     }
-
-    /// Closes the connection.
-    pub(crate) fn hang_up(&mut self) {
-        self.kept = None;
-    }
 }
 
 pub(crate) fn connect(address: SocketAddr) -> io::Result<BufReader<TcpStream>> {

@@ -22,7 +22,6 @@ pub(crate) fn seed() -> u64 {
 /// Clients at work.
 pub(crate) struct Load {
     run: Arc<Run>,
-    addresses: Vec<SocketAddr>,
     clients: Vec<JoinHandle<History>>,
     watchers: Vec<JoinHandle<History>>,
 }
@@ -30,12 +29,20 @@ pub(crate) struct Load {
 impl Load {
     /// Contenders, keepers and counters, and a watcher that begins at each address.
     pub(crate) fn start(addresses: Vec<SocketAddr>, seed: u64, contenders: u64) -> Load {
-        let run = Run::over(addresses.clone(), seed);
-        let watchers = (0..addresses.len()).map(|first| run.watch_from(first)).collect();
+        let nodes = addresses.len();
+        let run = Run::over(addresses, seed);
+        let watchers = (0..nodes).map(|first| run.watch_from(first)).collect();
         let mut clients: Vec<_> = (0..contenders).map(|number| run.contend(number)).collect();
         clients.extend((0..3).map(|number| run.keep(number)));
         clients.extend((0..2).map(|number| run.count(number)));
-        Load { run, addresses, clients, watchers }
+        Load { run, clients, watchers }
+    }
+
+    /// Tells the clients of one more node; a watcher begins at it.
+    pub(crate) fn also_at(&mut self, address: SocketAddr) {
+        let number = self.run.addresses().len();
+        self.run.also_at(address);
+        self.watchers.push(self.run.watch_from(number));
     }
 
     /// Ends everything and checks what was seen, by all of them together.
@@ -45,7 +52,7 @@ impl Load {
         for client in self.clients {
             history.absorb(client.join().expect("the client saw what it may see"));
         }
-        self.run.end_watches_after(last_revision(&self.addresses));
+        self.run.end_watches_after(last_revision(&self.run.addresses()));
         let watched: Vec<History> =
             self.watchers.into_iter().map(|watcher| watcher.join().expect("the watch goes on")).collect();
         for (number, other) in watched.iter().enumerate().skip(1) {

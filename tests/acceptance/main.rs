@@ -13,6 +13,7 @@ mod cluster;
 mod history;
 mod http;
 mod load;
+mod namespaces;
 mod proxy;
 mod runs;
 mod scenarios;

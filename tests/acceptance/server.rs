@@ -196,6 +196,11 @@ impl Server {
         self.process = Process::start(&self.launch);
     }
 
+    /// The words of the command line beside address, directory and configuration.
+    pub(crate) fn args(&self) -> Vec<String> {
+        self.launch.args.clone()
+    }
+
     /// Changes the words of the command line that later starts use.
     pub(crate) fn change_args(&mut self, args: Vec<String>) {
         self.launch.args = args;
@@ -208,6 +213,12 @@ impl Server {
         files.retain(|path| path.extension().is_some_and(|extension| extension == "wal"));
         files.sort();
         files
+    }
+
+    /// The names of the snapshots.
+    pub(crate) fn snapshots(&self) -> Vec<String> {
+        let Ok(dir) = std::fs::read_dir(self.data.join("groups/0/snapshots")) else { return Vec::new() };
+        dir.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
     }
 
     fn signal(&self, signal: Signal) {
@@ -257,6 +268,8 @@ struct Process {
     started: Instant,
     /// The address, when it says that it is ready.
     ready: mpsc::Receiver<Option<SocketAddr>>,
+    /// The address, once it has said that it is ready.
+    address: Option<SocketAddr>,
     stderr: Arc<Mutex<String>>,
     reader: Option<thread::JoinHandle<()>>,
 }
@@ -281,12 +294,18 @@ impl Process {
                 }
             }
         });
-        Process { child, listen: launch.listen.clone(), started, ready, stderr, reader: Some(reader) }
+        Process { child, listen: launch.listen.clone(), started, ready, address: None, stderr, reader: Some(reader) }
     }
 
     fn until_ready(&mut self) -> Result<SocketAddr, Refused> {
+        if let Some(address) = self.address {
+            return Ok(address);
+        }
         match self.ready.recv_timeout(PATIENCE) {
-            Ok(address) => Ok(address.expect("the address is printed before `ready`")),
+            Ok(address) => {
+                self.address = address;
+                Ok(address.expect("the address is printed before `ready`"))
+            }
             Err(mpsc::RecvTimeoutError::Timeout) => panic!("not ready within {PATIENCE:?}"),
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 let status = self.end_within(PATIENCE).expect("a server without stdout is ending");

@@ -159,7 +159,9 @@ impl Board {
         }
         let id = |at: usize| u64::from_le_bytes(introduction[at..at + 8].try_into().unwrap());
         let (sender, meant) = (id(32), id(40));
-        self.ids.lock().unwrap()[to] = Some(meant);
+        if meant != 0 {
+            self.ids.lock().unwrap()[to] = Some(meant);
+        }
         let broken = self.broken();
         let carried = async {
             self.open(sender, to).await;

@@ -15,15 +15,15 @@ use crate::clients::{ENTRIES, LEASES, grant, id_of, lease};
 use crate::http::Client;
 use crate::server::{Server, Setup, heavy};
 
-const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// A small disk of its own.
-struct Disk {
+pub(crate) struct Disk {
     mount: TempDir,
 }
 
 impl Disk {
-    fn new(mib: u64) -> Option<Disk> {
+    pub(crate) fn new(mib: u64) -> Option<Disk> {
         let mount = TempDir::new().unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", &format!("size={mib}m"), "lease-acceptance"])
@@ -39,7 +39,7 @@ impl Disk {
         None
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.mount.path()
     }
 
@@ -49,14 +49,14 @@ impl Disk {
     }
 
     /// Fills the disk with a file until so much is free.
-    fn fill_to(&self, free: u64) {
+    pub(crate) fn fill_to(&self, free: u64) {
         let file = std::fs::File::options().create(true).append(true).open(self.filler()).unwrap();
         let mut file = std::io::BufWriter::new(file);
         let excess = self.free().saturating_sub(free);
         std::io::copy(&mut std::io::Read::take(std::io::repeat(7), excess), &mut file).unwrap();
     }
 
-    fn make_room(&self) {
+    pub(crate) fn make_room(&self) {
         std::fs::remove_file(self.filler()).unwrap();
     }
 

@@ -4,6 +4,7 @@ mod backup;
 mod bad_bytes;
 mod bad_input;
 mod client;
+mod cluster;
 mod directory;
 mod disk;
 mod elect;
