@@ -135,7 +135,11 @@ impl<M: Machine> Reader<M> {
                 Ok(Ok(index)) => return self.catch_up(index, deadline).await,
                 Ok(Err(Refusal::Final(unavailable))) => return Err(unavailable),
                 Ok(Err(Refusal::Again(words))) => known = words,
-                Err(_) => known = silent(present).unwrap_or(known),
+                Err(_) => {
+                    if let Leadership::Follows(leader) = present {
+                        known = format!("{} led and does not answer", self.name(leader));
+                    }
+                }
             }
             tokio::select! {
                 _ = leadership.changed() => {}
@@ -143,6 +147,11 @@ impl<M: Machine> Reader<M> {
             }
         }
         Err(Unavailable::Unreachable(known))
+    }
+
+    fn name(&self, leader: LeaderId) -> String {
+        let name = self.links.as_ref().map_or_else(|| leader.node.to_string(), |links| links.name(leader.node));
+        format!("node {name}")
     }
 
     /// Gets a proof and the index it goes with, from whoever leads.
@@ -211,7 +220,7 @@ impl<M: Machine> Reader<M> {
         let mut leadership = self.prover.leadership.clone();
         let present = *leadership.borrow_and_update();
         let Leadership::Follows(leader) = present else { return Err("nobody leads".into()) };
-        let name = format!("node {}", leader.node);
+        let name = self.name(leader);
         let Some(links) = &self.links else { return Err(format!("{name} leads, and this node has no way to others")) };
         let Some(address) = address_of(&self.prover.raft, leader.node) else {
             return Err(format!("{name} led and is not a member"));
@@ -248,11 +257,4 @@ enum Refusal {
     Again(String),
     /// It will not.
     Final(Unavailable),
-}
-
-fn silent(present: Leadership) -> Option<String> {
-    match present {
-        Leadership::Follows(leader) => Some(format!("node {} led and does not answer", leader.node)),
-        Leadership::Unknown | Leadership::Leads(_) | Leadership::CutOff(_) => None,
-    }
 }

@@ -237,7 +237,8 @@ async fn a_read_without_a_leader_is_refused_in_time_and_in_words() {
     let took = started.elapsed();
     assert!(took < 2 * election_max + Duration::from_secs(2), "{took:?}");
     let words = refused.to_string();
-    let expected = format!("node {} led and does not answer", id.node);
+    let expected = format!("node n{} led and does not answer", leader + 1);
+    assert_eq!(left.node.name_of(id.node), format!("n{}", leader + 1));
     assert!(words.contains(&expected) || words.contains("nobody leads"), "{words}");
     // It grows while nobody leads.
     let before = left.node.staleness();

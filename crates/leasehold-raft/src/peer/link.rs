@@ -341,11 +341,13 @@ mod tests {
     use super::super::Seen;
     use super::*;
     use crate::directory::Identity;
+    use crate::roster::Roster;
     use tokio::net::{TcpListener, TcpStream};
 
     fn local(node: u64, dir: &std::path::Path) -> Local {
         let identity = Identity { cluster: 1, node };
-        Local { identity, group: 0, seen: Arc::new(Seen::open(dir).unwrap()), secure: None }
+        let (seen, roster) = (Arc::new(Seen::open(dir).unwrap()), Arc::new(Roster::new(node, Default::default())));
+        Local { identity, group: 0, seen, secure: None, roster }
     }
 
     /// Lets a node in and says nothing more until `answers`.

@@ -29,6 +29,11 @@ impl Links {
         self.local.identity.node
     }
 
+    /// The name of a node, for people.
+    pub(crate) fn name(&self, node: u64) -> String {
+        self.local.roster.name(node)
+    }
+
     /// A link is replaced when the address of its peer has changed.
     pub(crate) fn link(&self, target: u64, address: &str, purpose: Purpose) -> Arc<Link> {
         let mut links = self.links.lock();
