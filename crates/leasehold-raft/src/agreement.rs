@@ -170,9 +170,12 @@ impl Agreement {
             *counts.entry((theirs.at, theirs.hash)).or_default() += 1;
         }
         let (voters, majority) = (own.voters.len(), own.voters.len() / 2 + 1);
-        if voters - counts.values().sum::<usize>() >= majority {
+        let agreed = self.agreed(own);
+        let others = voters - counts.values().sum::<usize>();
+        if others >= majority {
             return None;
         }
+        let unheard = others.saturating_sub(agreed);
         let Report { at, hash, .. } = own.report;
         let index = at.index;
         let ((_, other), count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
@@ -182,8 +185,15 @@ impl Agreement {
                  state hash {other}, this node has {hash}; keep its files for inquiry, do not start it again with them, \
                  remove it from the cluster and let it join anew with an empty --data directory"
             )
+        } else if count + unheard >= majority {
+            // It cannot be in a majority, but whether there is one is not known yet.
+            format!(
+                "the state of this node has diverged: at entry {index} of the log {count} of {voters} voters agree on \
+                 the state hash {other}, this node has {hash}, as {agreed} do, {unheard} were not heard; keep its files for \
+                 inquiry; if the others go on, remove it from the cluster and let it join anew with an empty --data \
+                 directory"
+            )
         } else {
-            let agreed = self.agreed(own);
             format!(
                 "the states of the nodes have diverged, and no majority agrees: at entry {index} of the log this node has \
                  the state hash {hash}, as {agreed} of {voters} voters do, and {count} have {other}; every node stops; keep \
@@ -285,6 +295,19 @@ mod tests {
         for words in ["entry 9 ", "no majority", "bbbbbbbbbbbbbbbb", "aaaaaaaaaaaaaaaa", "backup"] {
             assert!(reason.contains(words), "{words}: {reason}");
         }
+    }
+
+    #[test]
+    fn a_stop_before_all_were_heard_does_not_say_that_all_stop() {
+        let mut agreement = Agreement::new(4);
+        agreement.report(report(9, 0xaa), voters(4));
+        assert_eq!(agreement.hear(1, report(9, 0xbb)).stop, None);
+        let reason = agreement.hear(2, report(9, 0xbb)).stop.unwrap();
+        for words in ["2 of 4 voters agree", "as 1 do", "1 were not heard", "if the others go on"] {
+            assert!(reason.contains(words), "{words}: {reason}");
+        }
+        let reason = agreement.hear(3, report(9, 0xaa)).stop.unwrap();
+        assert!(reason.contains("no majority agrees"), "{reason}");
     }
 
     #[test]
