@@ -94,3 +94,36 @@ fn a_write_that_a_cut_off_leader_took_is_answered_only_when_it_is_sure() {
         println!("round {round}: seen by others {seen}, afterwards {}", later.status);
     }
 }
+
+#[test]
+fn a_follower_that_its_leader_does_not_reach_refuses_in_time_and_does_not_depose_it() {
+    let mut cluster = Cluster::with(3, Plan { wired: true, ..Plan::default() });
+    let leader = cluster.leader();
+    let (apart, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let term = cluster.status(leader).unwrap()["leader"]["term"].clone();
+    // At first it has no connection for commands to the leader yet, then it has one.
+    for round in 0..2 {
+        let key = format!("{ENTRIES}/k/{round}");
+        cluster.wires.as_ref().unwrap().cut(leader, apart);
+        let mut client = cluster.client(apart);
+        client.patience = Duration::from_secs(20);
+        let write = client.send("PUT", &key, &[], b"apart").expect("it answers").refused(503, "no_quorum");
+        let took = write.answered - write.sent;
+        println!("apart from its leader, a write was refused after {took:?}: {}", write.text);
+        // Its leader counts as silent after two elections, then it waits for another one for 2 s.
+        assert!(took < ELECTION_MAX * 2 + Duration::from_secs(5), "it took {took:?}");
+        client.get("/readyz").expect(503);
+        cluster.client(other).put(&format!("{ENTRIES}/other"), "x").expect(200);
+        assert!(cluster.leads(leader), "the leader stays");
+        cluster.wires.as_ref().unwrap().heal();
+        soon("its return", || (cluster.client(apart).get("/readyz").status == 200).then_some(()));
+        cluster.client(apart).put(&format!("{ENTRIES}/again"), "x").expect(200);
+        // What was under way has arrived late by now, if it was.
+        let status = cluster.client(leader).get(&key).status;
+        println!("afterwards it is {status}");
+        if write.json["may_have_happened"] == false {
+            assert_eq!(status, 404, "it was told that nothing happened");
+        }
+    }
+    assert_eq!(cluster.status(leader).unwrap()["leader"]["term"], term, "the leader was not disturbed");
+}
