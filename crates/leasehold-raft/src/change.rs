@@ -26,6 +26,8 @@ use crate::types::{Member, Types};
 
 /// How long another node may take to lead after it was asked to.
 const TRANSFER_PATIENCE: Duration = Duration::from_secs(5);
+/// How often the leader looks whether another node can lead.
+const LOOK: Duration = Duration::from_millis(5);
 /// How long a node that wants to join may take to be reached.
 const REACH_PATIENCE: Duration = Duration::from_secs(2);
 /// How often and how long a removed node is told so.
@@ -209,18 +211,16 @@ impl<M: Machine> Changes<M> {
     pub(crate) async fn transfer(&self, to: Option<u64>) -> Changed {
         self.lead()?;
         let view = self.view().await?;
-        let to = match to {
+        match to {
             Some(to) if to == self.node => return Ok(to),
             Some(to) if !view.voters.contains(&to) => {
                 return Err(refused(format!("{} is not a voter", view.name(to))));
             }
-            Some(to) => to,
-            None => self.most_up_to_date(&view)?,
-        };
-        // Whoever hands over stops leading: if the other is not there, nobody leads until an election.
-        if !self.is_there(to) {
-            return Err(refused(format!("the leader does not hear {}", view.name(to))));
+            None if view.voters.iter().all(|voter| *voter == self.node) => return Err(nobody_else()),
+            Some(_) | None => {}
         }
+        self.write_something(&view).await?;
+        let to = self.successor(to, &view).await?;
         if let Some(member) = view.nodes.get(&to) {
             reach(&member.address).await?;
         }
@@ -399,10 +399,42 @@ impl<M: Machine> Changes<M> {
         (metrics.last_log_index, matched.map(|matched| matched.index))
     }
 
-    fn most_up_to_date(&self, view: &View) -> Changed {
-        let others = view.voters.iter().copied().filter(|voter| *voter != self.node && self.is_there(*voter));
-        others.max_by_key(|voter| self.matched(*voter).1).ok_or_else(|| refused("no other voter can be reached"))
+    /// Commits an entry that changes nothing: openraft lets a node take over only when it has written one since its start. While
+    /// another change is being made there is one anyway.
+    async fn write_something(&self, view: &View) -> Result<(), ChangeError> {
+        let (Ok(turn), Some(own)) = (self.turn.clone().try_lock_owned(), view.nodes.get(&self.node)) else {
+            return Ok(());
+        };
+        match timeout(self.recent, self.set_member(turn, self.node, own.clone())).await {
+            Ok(Ok(_) | Err(ChangeError::NotNow(_))) => Ok(()),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(refused("no majority answers the leader")),
+        }
     }
+
+    /// Waits a moment for a voter, this one or any, that is heard and has all that this leader has now. Whoever hands over stops
+    /// leading: if the other cannot lead at once, nobody leads until an election.
+    async fn successor(&self, to: Option<u64>, view: &View) -> Changed {
+        let others =
+            || view.voters.iter().copied().filter(|voter| *voter != self.node && to.is_none_or(|to| to == *voter));
+        let goal = self.matched(self.node).0;
+        let waited = tokio::time::Instant::now();
+        loop {
+            let close = others().filter(|voter| self.is_there(*voter) && self.matched(*voter).1 >= goal);
+            if let Some(closest) = close.max_by_key(|voter| self.matched(*voter).1) {
+                return Ok(closest);
+            }
+            if waited.elapsed() > self.recent {
+                let far = |to| refused(format!("the leader does not hear {}, or it is far behind", view.name(to)));
+                return Err(to.map_or_else(nobody_else, far));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+fn nobody_else() -> ChangeError {
+    refused("no other voter can be reached")
 }
 
 fn refused(text: impl Into<String>) -> ChangeError {

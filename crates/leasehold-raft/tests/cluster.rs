@@ -150,6 +150,18 @@ async fn leadership_is_handed_over_on_request() {
     until("the other node leads", || matches!(*cluster.node(to).node.leadership().borrow(), Leadership::Leads(_)))
         .await;
     cluster.propose(12..20).await;
+    // Again and again, as soon as one leads, also to one that has just been started.
+    for turn in 0..9 {
+        let from = cluster.leader().await;
+        let to = (from + 1) % 3;
+        if turn % 3 == 2 {
+            cluster.stop(to).await;
+            cluster.start(to).await;
+        }
+        let target = cluster.node(to).opened.identity.node;
+        let done = cluster.node(from).node.transfer(target).await;
+        assert!(done.is_ok(), "turn {turn}: {done:?}");
+    }
     cluster.all_have(&payloads(20)).await;
     cluster.stop_all().await;
 }
