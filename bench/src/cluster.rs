@@ -11,7 +11,7 @@ use leasehold_service::{MachineClocks, Options, Replica, Service};
 use tokio::runtime::Runtime;
 
 use crate::figures::Figures;
-use crate::grants::{acquire_release, callers_at_work};
+use crate::grants::{acquire_release, callers_at_work, renew};
 use crate::setup::{directory, runtime};
 
 const NODES: usize = 3;
@@ -39,8 +39,11 @@ impl Cluster {
                 let replica = Arc::new(Replica::new());
                 let opened = Node::open(options, Arc::clone(&replica)).await;
                 let node = Arc::new(opened.expect("the directory can be opened").0);
-                let options =
-                    Options { data: Some(directory.path().to_path_buf()), in_flight: 4, ..Options::default() };
+                let options = Options {
+                    data: Some(directory.path().to_path_buf()),
+                    in_flight: in_flight(),
+                    ..Options::default()
+                };
                 let service = Service::start(Arc::clone(&node), replica, MachineClocks, options);
                 nodes.push((node, service));
             }
@@ -69,20 +72,27 @@ impl Cluster {
 
 /// Acquire and release of a lock by a number of callers, on the leader and on a follower.
 pub(crate) fn commands() {
-    for callers in [1, 64, 512] {
+    let only = std::env::var("CALLERS").ok().and_then(|text| text.parse::<usize>().ok());
+    for callers in [1, 64, 512].into_iter().filter(|n| only.is_none_or(|only| only == *n)) {
         let cluster = Cluster::start();
         let leader = cluster.leader().expect("one leads");
-        measure(&cluster, leader, callers, "on the leader  ");
-        measure(&cluster, (leader + 1) % NODES, callers, "on a follower  ");
+        let follower = (leader + 1) % NODES;
+        measure(&cluster, leader, callers, acquire_release, "grant and release on the leader");
+        measure(&cluster, follower, callers, acquire_release, "grant and release on a follower");
+        measure(&cluster, leader, callers, renew, "renew on the leader");
+        measure(&cluster, follower, callers, renew, "renew on a follower");
         cluster.close();
     }
 }
 
-fn measure(cluster: &Cluster, at: usize, callers: usize, place: &str) {
+fn measure<F>(cluster: &Cluster, at: usize, callers: usize, work: fn(Service, usize, Instant) -> F, place: &str)
+where
+    F: Future<Output = Figures> + Send + 'static,
+{
     let service = &cluster.nodes[at].1;
-    let (commands, mut figures, took) = cluster.runtime.block_on(callers_at_work(service, callers, acquire_release));
+    let (commands, mut figures, took) = cluster.runtime.block_on(callers_at_work(service, callers, work));
     let rate = commands as f64 / took.as_secs_f64();
-    println!("{callers:>4} callers {place}: {rate:>9.0} commands/s   a command: {}", figures.line());
+    println!("{callers:>4} callers, {place}: {rate:>9.0} commands/s   a command: {}", figures.line());
 }
 
 /// How long a hand-over of leadership keeps callers waiting.
@@ -106,6 +116,11 @@ pub(crate) fn transfer() {
     }
     println!("a planned hand-over: {}", figures.line());
     cluster.close();
+}
+
+/// As the server has it, unless another number is to be tried.
+fn in_flight() -> usize {
+    std::env::var("IN_FLIGHT").ok().and_then(|text| text.parse().ok()).unwrap_or(4)
 }
 
 fn free_address() -> std::net::SocketAddr {

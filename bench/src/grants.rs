@@ -98,7 +98,7 @@ pub(crate) async fn acquire_release(service: Service, caller_number: usize, unti
     figures
 }
 
-async fn renew(service: Service, _caller_number: usize, until: Instant) -> Figures {
+pub(crate) async fn renew(service: Service, _caller_number: usize, until: Instant) -> Figures {
     let (caller, namespace) = (caller(), namespace());
     let id = random_id();
     let command = grant(id, Span::seconds(30), None, service.present().0);

@@ -16,7 +16,7 @@ use crate::{Invalid, SpanText};
 pub const NODE_NAME_MAX: usize = 63;
 
 /// The id of a node, as text of 16 hex digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
 #[schema(value_type = String, example = "619fce19f9f3b1f0")]
 pub struct NodeId(pub u64);
 
@@ -50,14 +50,16 @@ impl<'de> Deserialize<'de> for NodeId {
     }
 }
 
-/// The cluster, as the node that answers sees it.
+/// The cluster, as the node that answers sees it. A node of an earlier version says less.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClusterInfo {
     /// The version of the node that answers.
     pub version: String,
     /// The id of the cluster, 32 hex digits.
+    #[serde(default)]
     pub cluster: String,
     /// The node that answers.
+    #[serde(default)]
     pub node: NodeInfo,
     /// The node that leads, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,6 +69,7 @@ pub struct ClusterInfo {
     /// Whether it can have commands committed and answer linearizable reads.
     pub ready: bool,
     /// All members.
+    #[serde(default)]
     pub members: Vec<MemberInfo>,
     /// The last log entry that the node that answers has applied.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,6 +81,7 @@ pub struct ClusterInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<u64>,
     /// Bytes of its log on disk.
+    #[serde(default)]
     pub log_bytes: u64,
     /// The counter of visible changes.
     pub revision: u64,
@@ -86,7 +90,7 @@ pub struct ClusterInfo {
 }
 
 /// A node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeInfo {
     /// Its id.
     pub id: NodeId,
