@@ -4,12 +4,14 @@
 //! credentials will be read and proved here.
 
 use axum::extract::FromRequestParts;
+use axum::http::HeaderValue;
 use axum::http::request::Parts;
 use leasehold_core::{Caller, Command, Namespace, Patience, State};
-use leasehold_service::{Answered, Consistency, Done};
+use leasehold_service::{Answered, Consistency, Done, Failure};
 
 use crate::errors::Refusal;
 use crate::path;
+use crate::reply::LEASE_FORWARDED_TO;
 use crate::server::App;
 
 /// A request whose caller and namespace are known.
@@ -32,7 +34,19 @@ impl FromRequestParts<App> for Call {
 impl Call {
     /// Carries out a command.
     pub(crate) async fn carry_out(&self, command: Command) -> Result<Done, Refusal> {
-        Ok(self.app.service.execute(&self.caller, &self.namespace, command).await?)
+        let done = self.app.service.execute(&self.caller, &self.namespace, command).await;
+        done.map_err(|failure| self.refusal(failure))
+    }
+
+    /// A refusal of the domain comes from the leader, as every answer to a command does.
+    fn refusal(&self, failure: Failure) -> Refusal {
+        let refused = matches!(failure, Failure::Rejected(_) | Failure::WaitElapsed { .. });
+        let mut refusal = Refusal::from(failure);
+        let leader = self.app.service.passes_on_to().filter(|_| refused);
+        if let Some(leader) = leader.and_then(|name| HeaderValue::try_from(name).ok()) {
+            refusal.headers.insert(LEASE_FORWARDED_TO, leader);
+        }
+        refusal
     }
 
     /// Carries out a grant or claim and waits as long as it is willing to.
@@ -40,7 +54,8 @@ impl Call {
         match patience {
             Patience::None => self.carry_out(command).await,
             Patience::For(_) | Patience::Endless => {
-                Ok(self.app.service.execute_waiting(&self.caller, &self.namespace, command).await?)
+                let done = self.app.service.execute_waiting(&self.caller, &self.namespace, command).await;
+                done.map_err(|failure| self.refusal(failure))
             }
         }
     }

@@ -281,6 +281,11 @@ impl Service {
         }
     }
 
+    /// The name of the leader that commands are passed on to; none if this node leads, or follows nobody.
+    pub fn passes_on_to(&self) -> Option<String> {
+        self.0.vitals.follows().map(|node| self.0.log.name_of(node))
+    }
+
     /// The caller of a connection without credentials.
     pub fn anonymous(&self) -> Caller {
         self.0.access.anonymous()

@@ -30,6 +30,8 @@ pub struct Health {
 #[derive(Debug, Default)]
 pub(crate) struct Vitals {
     role: AtomicU8,
+    /// The node that is followed, if one is.
+    leader: AtomicU64,
     lag_ms: AtomicU64,
 }
 
@@ -37,7 +39,10 @@ impl Vitals {
     pub(crate) fn note(&self, leadership: Leadership) {
         let role = match leadership {
             Leadership::Leads(_) => LEADS,
-            Leadership::Follows(_) => FOLLOWS,
+            Leadership::Follows(leader) => {
+                self.leader.store(leader.node, Ordering::Release);
+                FOLLOWS
+            }
             Leadership::CutOff(_) | Leadership::Unknown => ALONE,
         };
         self.role.store(role, Ordering::Release);
@@ -53,6 +58,12 @@ impl Vitals {
     /// Whether this node leads.
     pub(crate) fn leads(&self) -> bool {
         self.role.load(Ordering::Acquire) == LEADS
+    }
+
+    /// The node that this one follows.
+    pub(crate) fn follows(&self) -> Option<u64> {
+        let follows = self.role.load(Ordering::Acquire) == FOLLOWS;
+        follows.then(|| self.leader.load(Ordering::Acquire))
     }
 
     /// Whether this node or another leads.

@@ -62,6 +62,7 @@ fn any_node_takes_any_request_and_says_whom_it_asked() {
         // A refusal of the domain comes from the same place.
         let held = client.post(LEASES, &grant("bob", 60_000, &resource)).refused(409, "held");
         assert_eq!(held.json["holders"][0]["holder"], "ann");
+        assert_eq!(held.header(FORWARDED), (number != leader).then_some(name.as_str()), "{:?}", held.headers);
         // What one node acknowledged, every other one knows at once.
         for other in 0..3 {
             let read = cluster.client(other).get(&lease(&id)).expect(200);
