@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use leasehold_raft::{Formation, Node, Options as NodeOptions, PeerOptions};
@@ -13,6 +14,7 @@ use tokio::runtime::Runtime;
 use crate::figures::Figures;
 use crate::grants::{acquire_release, callers_at_work, renew};
 use crate::setup::{directory, runtime};
+use crate::size::{grant_all, write_on};
 
 const NODES: usize = 3;
 
@@ -116,6 +118,53 @@ pub(crate) fn transfer() {
     }
     println!("a planned hand-over: {}", figures.line());
     cluster.close();
+}
+
+/// A node with a million leases grows to three while callers go on.
+pub(crate) fn growth() {
+    let runtime = runtime();
+    let directories: Vec<_> = (0..NODES).map(|_| directory()).collect();
+    let addresses: Vec<_> = (0..NODES).map(|_| free_address()).collect();
+    let open = |at: usize, formation| {
+        let peers = PeerOptions { formation, ..PeerOptions::new(format!("n{}", at + 1), addresses[at]) };
+        let options = NodeOptions { peers: Some(peers), ..NodeOptions::new(directories[at].path()) };
+        async move {
+            let replica = Arc::new(Replica::new());
+            let opened = Node::open(options, Arc::clone(&replica)).await;
+            let node = Arc::new(opened.expect("the node is let in").0);
+            let options = Options { in_flight: in_flight(), ..Options::default() };
+            let service = Service::start(Arc::clone(&node), replica, MachineClocks, options);
+            (node, service)
+        }
+    };
+    runtime.block_on(async {
+        let (first, service) = open(0, Formation::Alone).await;
+        while !service.health().ready {
+            tokio::task::yield_now().await;
+        }
+        grant_all(&service, false).await;
+        let stop = Arc::new(AtomicBool::new(false));
+        let writers: Vec<_> = (0..16).map(|n| tokio::spawn(write_on(service.clone(), n, Arc::clone(&stop)))).collect();
+        let mut nodes = vec![(first, service)];
+        for at in 1..NODES {
+            let began = Instant::now();
+            nodes.push(open(at, Formation::Join(vec![addresses[0].to_string()])).await);
+            while nodes[0].0.members().iter().filter(|member| member.voter).count() <= at {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            println!("from {at} to {} voters: {:.2} s", at + 1, began.elapsed().as_secs_f64());
+        }
+        stop.store(true, Ordering::Release);
+        let mut figures = Figures::default();
+        for writer in writers {
+            figures.join(writer.await.expect("a caller does not panic"));
+        }
+        println!("{} commands of 16 callers meanwhile: {}", figures.len(), figures.line());
+        for (node, service) in &nodes {
+            service.stop().await;
+            node.shutdown().await;
+        }
+    });
 }
 
 /// As the server has it, unless another number is to be tried.

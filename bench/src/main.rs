@@ -23,7 +23,7 @@ fn main() -> std::process::ExitCode {
     {
         return client::serve(address, directory);
     }
-    let all: [(&str, fn()); 12] = [
+    let all: [(&str, fn()); 13] = [
         ("disk", grants::disk),
         ("grants", grants::grants),
         ("renewals", grants::renewals),
@@ -36,6 +36,7 @@ fn main() -> std::process::ExitCode {
         ("keeping", client::keeping),
         ("cluster", cluster::commands),
         ("transfer", cluster::transfer),
+        ("growth", cluster::growth),
     ];
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!("{cores} cores, {} build", if cfg!(debug_assertions) { "debug" } else { "release" });

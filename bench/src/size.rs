@@ -68,7 +68,7 @@ pub(crate) fn restart() {
     bench.close();
 }
 
-async fn grant_all(service: &Service, locked: bool) {
+pub(crate) async fn grant_all(service: &Service, locked: bool) {
     let places = Arc::new(Semaphore::new(4096));
     for n in 0..LEASES {
         let place = Arc::clone(&places).acquire_owned().await.expect("it is never closed");
@@ -84,7 +84,7 @@ async fn grant_all(service: &Service, locked: bool) {
     let _all = places.acquire_many(4096).await.expect("it is never closed");
 }
 
-async fn write_on(service: Service, number: usize, stop: Arc<AtomicBool>) -> Figures {
+pub(crate) async fn write_on(service: Service, number: usize, stop: Arc<AtomicBool>) -> Figures {
     let mut figures = Figures::default();
     let resource = format!("writers/{number}");
     while !stop.load(Ordering::Relaxed) {
