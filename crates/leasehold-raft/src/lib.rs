@@ -51,7 +51,7 @@ pub use error::OpenError;
 pub use group_commit::FlushTimes;
 pub use node::{Metrics, Node, Opened};
 pub use options::Options;
-pub use peer::{Formation, NODE_NAME, PeerOptions, PeerTls};
+pub use peer::{Formation, NODE_NAME, PeerOptions, PeerTls, is_loopback};
 pub use restore::restore;
 pub use types::PAYLOAD_MAX;
 pub use wal::Cut;

@@ -52,10 +52,10 @@ impl Roster {
         self.members.read().get(&node).map(|member| member.address.clone())
     }
 
-    /// Returns the name of a node, or its id where it has none.
+    /// Returns the name of a node, or its id as the API shows it where it has none.
     pub(crate) fn name(&self, node: u64) -> String {
         let named = self.members.read().get(&node).map(|member| member.name.clone());
-        named.filter(|name| !name.is_empty()).unwrap_or_else(|| node.to_string())
+        named.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("{node:016x}"))
     }
 
     /// Compares the data directory behind a node with the one its membership names.

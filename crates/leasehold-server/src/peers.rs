@@ -4,10 +4,10 @@
 //! are checked here as far as words can be: whether the others are there is found out when the node starts.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use leasehold_api::{NODE_NAME_MAX, checked_node_address, checked_node_name};
-use leasehold_raft::PeerTls;
+use leasehold_raft::{PeerTls, is_loopback};
 use serde::Deserialize;
 
 /// What one place says about other nodes; every word is optional.
@@ -207,7 +207,7 @@ impl Peers {
         let listen = listen(words.listen.as_deref(), own)?;
         let advertise = advertise(words.advertise.as_ref(), own, listen)?;
         let peers = Peers { name, listen, advertise, tls: files(words)?, coming };
-        let elsewhere = peers.addresses().into_iter().find(|address| !is_here(address));
+        let elsewhere = peers.addresses().into_iter().find(|address| !is_loopback(address));
         match elsewhere {
             Some(address) if !insecure && peers.tls.is_none() => Err(PeerError::Exposed(address)),
             Some(_) | None => Ok(Some(peers)),
@@ -301,13 +301,6 @@ fn files(words: &PeerWords) -> Result<Option<PeerTls>, PeerError> {
         (_, None, _) => Err(PeerError::PartOfFiles("--peer-cert")),
         (_, _, None) => Err(PeerError::PartOfFiles("--peer-key")),
     }
-}
-
-/// Whether an address stays on this machine. A name could lead anywhere, `localhost` excepted.
-fn is_here(address: &str) -> bool {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ impl Ticket {
         };
         let waits = match (&done, &pending.patient) {
             (Ok(done), Some(Patient::Asked(asked, _))) => {
-                waits_for(&done.outcome, &asked.wish).map(|wait| (wait, Kept::from(done)))
+                waits_for(&done.outcome, &asked.wish).map(|wait| (wait, Kept::from(done, &asked.wish)))
             }
             (_, _) => None,
         };

@@ -133,7 +133,7 @@ impl<L: Log, C: Clocks + Clone> Proposer<L, C> {
                 () = tokio::time::sleep_until(look) => {}
             }
             if Instant::now() >= enough {
-                return self.refuse("nobody leads the cluster", leadership, incoming).await;
+                return self.refuse("nobody leads the cluster, as far as this node hears", leadership, incoming).await;
             }
         }
     }

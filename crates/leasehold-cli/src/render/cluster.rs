@@ -41,7 +41,8 @@ fn verdict(info: &ClusterInfo) -> String {
     let voters = info.members.iter().filter(|member| member.voter);
     let count = voters.clone().count();
     let size = if count == 1 { "1 voter".to_owned() } else { format!("{count} voters") };
-    let silent: Vec<String> = voters.filter(|member| is_silent(member)).map(|member| plain(&member.name)).collect();
+    let silent: Vec<String> =
+        voters.filter(|member| is_silent(info, member)).map(|member| plain(&member.name)).collect();
     match (&info.leader, silent.as_slice()) {
         (None, _) => format!("{size}, nobody leads: nothing can be changed"),
         (Some(_), _) if !info.ready => format!("{size}, {} can have nothing changed now", plain(&info.node.name)),
@@ -50,8 +51,10 @@ fn verdict(info: &ClusterInfo) -> String {
     }
 }
 
-fn is_silent(member: &MemberInfo) -> bool {
-    !member.leads && member.heard.is_some_and(|heard| heard.0 > SILENT)
+/// Only the leader hears of others; one that it has never heard is silent too.
+fn is_silent(info: &ClusterInfo, member: &MemberInfo) -> bool {
+    let silent = member.heard.map_or(info.leads, |heard| heard.0 > SILENT);
+    !member.leads && silent
 }
 
 /// A line for each node; the one that answered is marked.
@@ -174,6 +177,15 @@ mod tests {
         let info = cluster();
         let shown = status(&info, "http://127.0.0.1:7117", &[&info]) + "\n";
         assert_eq!(shown, include_str!("../../tests/golden/cluster.txt"));
+    }
+
+    #[test]
+    fn a_voter_that_a_new_leader_has_never_heard_is_not_called_well() {
+        let mut info = cluster();
+        info.members.iter_mut().filter(|member| !member.leads).for_each(|member| member.heard = None);
+        assert!(status(&info, "http://a:1", &[]).contains("3 voters, not heard from n2, n3"));
+        info.leads = false;
+        assert!(status(&info, "http://a:1", &[]).contains("3 voters, well"), "a follower cannot know");
     }
 
     #[test]

@@ -148,7 +148,7 @@ pub(crate) fn check_address(address: &str) -> Result<(), String> {
 }
 
 /// Says whether an address stays on this machine. A name could lead anywhere, `localhost` excepted.
-pub(crate) fn is_loopback(address: &str) -> bool {
+pub fn is_loopback(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())

@@ -148,16 +148,20 @@ impl Keeper {
                     } else {
                         pause.begin();
                     }
-                    reason = format!("the connection to node {} at {} ended: {ended}", self.target, self.address);
+                    reason = format!("the connection to node {} at {} ended: {ended}", self.name(), self.address);
                 }
                 Err(text) => {
                     pause.begin();
-                    reason = format!("node {} at {} cannot be reached: {text}", self.target, self.address);
+                    reason = format!("node {} at {} cannot be reached: {text}", self.name(), self.address);
                     self.say(&reason);
                     let _ = call.answer.send(Err(LinkError::Unreachable(reason.clone())));
                 }
             }
         }
+    }
+
+    fn name(&self) -> String {
+        self.local.roster.name(self.target)
     }
 
     fn say(&mut self, reason: &str) {

@@ -28,12 +28,12 @@ mod serve;
 mod stream;
 mod take;
 
-pub use formation::{Formation, PeerOptions};
+pub use formation::{Formation, PeerOptions, is_loopback};
 pub use secure::{NODE_NAME, PeerTls};
 
 pub(crate) use agree::Comparison;
 pub(crate) use client::Peers;
-pub(crate) use formation::{check_address, check_name, is_loopback};
+pub(crate) use formation::{check_address, check_name};
 pub(crate) use hello::Purpose;
 pub(crate) use join::{be_admitted, find_another};
 pub(crate) use link::{Link, LinkError};
