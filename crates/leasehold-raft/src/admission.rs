@@ -6,14 +6,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
-
 use crate::directory::{Directory, Identity, Unclaimed};
 use crate::error::OpenError;
 use crate::group::listen;
 use crate::options::Options;
 use crate::peer::{Formation, Joiner, Local, PeerOptions, Secure, Seen, be_admitted, find_another};
 use crate::roster::Roster;
+use crate::world::{self, Elsewhere, Listener};
 
 /// A directory with an identity, and what came to light on the way to it.
 pub(crate) struct Claimed {
@@ -21,12 +20,12 @@ pub(crate) struct Claimed {
     /// What makes connections secure.
     pub(crate) secure: Option<Arc<Secure>>,
     /// Where it listens, if others were told so already.
-    pub(crate) listener: Option<TcpListener>,
+    pub(crate) listener: Option<Listener>,
 }
 
 /// Locks the directory and sees to it that it has an identity; `tell` hears why that takes long.
 pub(crate) async fn claim(options: Options, tell: impl Fn(&str)) -> Result<Claimed, OpenError> {
-    let Options { data, peers, .. } = options;
+    let Options { data, peers, world, .. } = options;
     let tls = peers.as_ref().and_then(|peers| peers.tls.clone());
     let secure = blocking(move || Ok(tls.map(Secure::open).transpose()?.map(Arc::new))).await?;
     let path = data.clone();
@@ -37,7 +36,7 @@ pub(crate) async fn claim(options: Options, tell: impl Fn(&str)) -> Result<Claim
     let (wanted, listener) = match (&peers, seen) {
         (Some(peers @ PeerOptions { formation: Formation::Join(addresses), .. }), Some(seen)) => {
             let identity = unclaimed.identity.unwrap_or(Identity { cluster: 0, node: 0 });
-            let local = stranger(identity, seen, secure.clone());
+            let local = stranger(identity, seen, secure.clone(), world);
             match unclaimed.identity {
                 Some(_) => {
                     refuse_another(data, &local, addresses).await?;
@@ -70,26 +69,26 @@ async fn join(
     local: &Local,
     addresses: &[String],
     tell: impl Fn(&str),
-) -> Result<(Identity, TcpListener), OpenError> {
+) -> Result<(Identity, Listener), OpenError> {
     if local.seen.knows_any() {
         return Err(OpenError::LostLog { dir });
     }
     // The leader looks whether the address answers, and sends the log as soon as it has admitted the node.
-    let listener = listen(peers.listen).await?;
+    let listener = listen(peers.listen, &local.world).await?;
     let (name, address) = (peers.name.clone(), peers.own_address());
     let joiner = Joiner { name, address, incarnation: local.seen.incarnation() };
     Ok((be_admitted(local, addresses, joiner, tell).await?, listener))
 }
 
 /// Who asks, without a log of its own to tell who else belongs to the cluster.
-fn stranger(identity: Identity, seen: Seen, secure: Option<Arc<Secure>>) -> Local {
+fn stranger(identity: Identity, seen: Seen, secure: Option<Arc<Secure>>, world: Elsewhere) -> Local {
     let roster = Arc::new(Roster::new(identity.node, seen.gone()));
-    Local { identity, group: 0, seen: Arc::new(seen), secure, roster }
+    Local { identity, group: 0, seen: Arc::new(seen), secure, roster, world }
 }
 
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, OpenError> + Send + 'static,
 ) -> Result<T, OpenError> {
-    let done = tokio::task::spawn_blocking(work).await;
+    let done = world::blocking(work).await;
     done.unwrap_or_else(|error| Err(OpenError::Stopped(error.to_string())))
 }

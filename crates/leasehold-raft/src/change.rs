@@ -14,7 +14,6 @@ use leasehold_service::log::{Leadership, Machine};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ChangeMembershipError, ClientWriteError, RaftError};
 use openraft::{ChangeMembers, Instant, Raft};
-use tokio::net::TcpStream;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::time::timeout;
 
@@ -23,6 +22,7 @@ use crate::machine::Applier;
 use crate::peer::{Joiner, Local, Question, ask, check_address, check_name, is_loopback};
 use crate::roster::Roster;
 use crate::types::{Member, Types};
+use crate::world;
 
 /// How long another node may take to lead after it was asked to.
 const TRANSFER_PATIENCE: Duration = Duration::from_secs(5);
@@ -98,6 +98,16 @@ impl View {
 type Changed = Result<u64, ChangeError>;
 
 impl<M: Machine> Changes<M> {
+    /// Looks whether something listens where a new node says it is; without that it would never catch up.
+    async fn reach(&self, address: &str) -> Result<(), ChangeError> {
+        let elsewhere = self.local.as_ref().and_then(|local| local.world.clone());
+        match timeout(REACH_PATIENCE, world::connect(address, &elsewhere)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(refused(format!("{address} cannot be reached from the leader: {error}"))),
+            Err(_) => Err(refused(format!("{address} cannot be reached from the leader: no answer in time"))),
+        }
+    }
+
     /// Decides a question if this node leads; `asker` is the node that asks, with its incarnation.
     pub(crate) async fn decide(&self, question: &Question, asker: Option<(u64, u64)>) -> Changed {
         self.lead()?;
@@ -121,7 +131,7 @@ impl<M: Machine> Changes<M> {
         if *incarnation == 0 {
             return Err(refused("a node without a data directory cannot join"));
         }
-        reach(address).await?;
+        self.reach(address).await?;
         let turn = self.turn.clone().lock_owned().await;
         let view = self.view().await?;
         let bound = Member { name: name.clone(), address: address.clone(), incarnation: *incarnation };
@@ -222,7 +232,7 @@ impl<M: Machine> Changes<M> {
         self.write_something(&view).await?;
         let to = self.successor(to, &view).await?;
         if let Some(member) = view.nodes.get(&to) {
-            reach(&member.address).await?;
+            self.reach(&member.address).await?;
         }
         let mut leadership = self.leadership.clone();
         let stopped = |error: openraft::errors::Fatal<Types>| ChangeError::Stopped(error.to_string());
@@ -439,13 +449,4 @@ fn nobody_else() -> ChangeError {
 
 fn refused(text: impl Into<String>) -> ChangeError {
     ChangeError::Refused(text.into())
-}
-
-/// Looks whether something listens where a new node says it is; without that it would never catch up.
-async fn reach(address: &str) -> Result<(), ChangeError> {
-    match timeout(REACH_PATIENCE, TcpStream::connect(address)).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(refused(format!("{address} cannot be reached from the leader: {error}"))),
-        Err(_) => Err(refused(format!("{address} cannot be reached from the leader: no answer in time"))),
-    }
 }

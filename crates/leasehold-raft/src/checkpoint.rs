@@ -71,7 +71,7 @@ pub(crate) async fn hash<V: View>(view: V) -> io::Result<Hash> {
         view.write(&mut out)?;
         Ok(Hash(out.hasher.finalize().into()))
     };
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+    crate::world::blocking(work).await.map_err(io::Error::other)?
 }
 
 /// Hashes what is written to it, with pauses.

@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use leasehold_service::log::{Leadership, Machine};
 use leasehold_service::{Cluster, ClusterChange, ClusterChanged, ClusterStatus, Failure, Member};
 use openraft::Instant as _;
 use openraft::async_runtime::watch::WatchReceiver;
+use tokio::time::Instant;
 
 use crate::change::{ChangeError, Changes};
 use crate::node::Node;

@@ -7,17 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_service::log::{Leadership, Machine, Parcel};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
 use openraft::{ChangeMembers, Raft};
 use parking_lot::Mutex;
-use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::awake::Awake;
 use crate::barrier::{Prover, Reader};
@@ -40,6 +40,7 @@ use crate::steward;
 use crate::store::LogStore;
 use crate::types::{Member, Types};
 use crate::wal::Cut;
+use crate::world::{Elsewhere, Listener};
 
 /// Parcels of other nodes that wait to be proposed.
 const PARCELS: usize = 16;
@@ -57,7 +58,8 @@ impl GroupFiles {
     /// Opens the files in `dir` and restores the newest snapshot into the machine. Blocks.
     pub(crate) fn open(dir: &Path, options: &Options, machine: &impl Machine) -> Result<GroupFiles, OpenError> {
         let fatal = Fatal::new();
-        let (store, cut) = LogStore::open(&dir.join("log"), options.chunk_limits(), fatal.clone())?;
+        let (store, cut) =
+            LogStore::open(&dir.join("log"), options.chunk_limits(), fatal.clone(), options.world.clone())?;
         let snapshots = Snapshots::open(&dir.join("snapshots"), options.disk_floor, machine).and_then(|snapshots| {
             refuse_gap(dir, store.purged_index(), snapshots.last_index())?;
             Ok(Arc::new(snapshots))
@@ -107,11 +109,11 @@ impl<M: Machine> Group<M> {
         files: GroupFiles,
         machine: Arc<M>,
         local: Option<Local>,
-        listener: Option<TcpListener>,
+        listener: Option<Listener>,
     ) -> Result<Group<M>, OpenError> {
         let started = Instant::now();
         let listener = match (&options.peers, listener) {
-            (Some(peers), None) => Some(listen(peers.listen).await?),
+            (Some(peers), None) => Some(listen(peers.listen, &options.world).await?),
             (_, listener) => listener,
         };
         let config = Arc::new(options.raft_config(identity.cluster)?);
@@ -144,7 +146,10 @@ impl<M: Machine> Group<M> {
         }
 
         let awake = Arc::new(Awake::default());
-        tokio::spawn(Arc::clone(&awake).keep());
+        // A world has no threads that sleep, and its time stands still while one is awake.
+        if options.world.is_none() {
+            tokio::spawn(Arc::clone(&awake).keep());
+        }
         let prover = Prover::new(raft.clone(), leadership.clone(), options.heartbeat, options.election_max);
         let reader = Reader::new(prover, progress.clone(), files.fatal.clone(), links.clone());
         let forwarder =
@@ -218,7 +223,7 @@ impl<M: Machine> Group<M> {
     /// Lets other nodes in.
     async fn open_door(
         &self,
-        listener: TcpListener,
+        listener: Listener,
         local: Local,
         started: Instant,
         lease: Duration,
@@ -296,8 +301,8 @@ fn first_members(identity: Identity, options: Options) -> Option<BTreeMap<u64, M
     }
 }
 
-pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, OpenError> {
-    TcpListener::bind(address).await.map_err(|source| OpenError::Listen { address, source })
+pub(crate) async fn listen(address: SocketAddr, world: &Elsewhere) -> Result<Listener, OpenError> {
+    Listener::bind(address, world).await.map_err(|source| OpenError::Listen { address, source })
 }
 
 fn stopped(error: impl std::fmt::Display) -> OpenError {

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::store::{Files, Shared};
 use crate::types::Types;
+use crate::world::World;
 
 /// Says once, to everybody who asks, why the log has stopped for good.
 #[derive(Clone, Debug)]
@@ -106,10 +107,21 @@ pub(crate) struct Batch {
     shared: Weak<Shared>,
     list: Vec<IOFlushed<Types>>,
     started: Instant,
+    /// Who is told instead of completing the batch on the flush thread.
+    relay: Option<std::sync::mpsc::SyncSender<io::Result<()>>>,
 }
 
 impl raft_log::Callback for Batch {
-    fn send(self, result: io::Result<()>) {
+    fn send(mut self, result: io::Result<()>) {
+        match self.relay.take() {
+            Some(relay) => relay.send(result),
+            None => self.complete(result),
+        }
+    }
+}
+
+impl Batch {
+    fn complete(self, result: io::Result<()>) {
         let Some(shared) = self.shared.upgrade() else { return complete(self.list, &result) };
         shared.flushes.note(self.started);
         let injected = shared.flushes.fail_next.swap(false, Ordering::Relaxed);
@@ -137,11 +149,29 @@ pub(crate) fn flush_if_waited_for(shared: &Arc<Shared>, files: &mut Files) {
     let list = std::mem::take(&mut files.waiting.list);
     let Some(log) = files.log.as_mut() else { return complete(list, &Err(closed())) };
     files.waiting.flushing = true;
-    let batch = Batch { shared: Arc::downgrade(shared), list, started: Instant::now() };
+    let batch = Batch { shared: Arc::downgrade(shared), list, started: Instant::now(), relay: None };
+    if let Some(world) = &shared.world {
+        return drop(tokio::spawn(flush_in_world(batch, world.clone())));
+    }
     if let Err(error) = log.flush(true, Some(batch)) {
         // The batch went down with the request; its callbacks are gone, and so is the log.
         shared.fatal.set(|| failure(shared, &error));
     }
+}
+
+/// Flushes when the world's disk is done, and completes the batch in the world's order instead of on the flush thread.
+async fn flush_in_world(batch: Batch, world: Arc<dyn World>) {
+    tokio::time::sleep(world.flush_takes()).await;
+    let Some(shared) = batch.shared.upgrade() else { return };
+    let (relay, flushed) = std::sync::mpsc::sync_channel(1);
+    let probe = Batch { shared: Weak::new(), list: Vec::new(), started: batch.started, relay: Some(relay) };
+    let asked = match shared.files.lock().log.as_mut() {
+        Some(log) => log.flush(true, Some(probe)),
+        None => Err(closed()),
+    };
+    let result = asked.and_then(|()| flushed.recv().map_err(io::Error::other)?);
+    world.flushed(&shared.dir);
+    batch.complete(result);
 }
 
 fn failure(shared: &Shared, error: &io::Error) -> String {

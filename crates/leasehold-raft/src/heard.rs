@@ -4,10 +4,11 @@
 //! that far; a node that hears its leader but lags behind is as stale as it is behind. One that hears nobody follows nobody.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::machine::Progress;
 

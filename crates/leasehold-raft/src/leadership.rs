@@ -6,7 +6,7 @@
 //! its start, or from a leader that has been silent for two elections, is nobody.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_core::LeaderId;
 use leasehold_service::log::{Leadership, Machine};
@@ -14,6 +14,7 @@ use openraft::Instant as _;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{Raft, ServerState};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::group_commit::Fatal;
 use crate::heard::Heard;

@@ -43,6 +43,7 @@ mod task;
 mod torn;
 mod types;
 mod wal;
+mod world;
 
 pub use agreement::Compared;
 pub use change::ChangeError;
@@ -55,3 +56,4 @@ pub use peer::{Formation, NODE_NAME, PeerOptions, PeerTls, is_loopback};
 pub use restore::restore;
 pub use types::PAYLOAD_MAX;
 pub use wal::Cut;
+pub use world::{Connecting, Wire, World};

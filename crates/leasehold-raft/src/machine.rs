@@ -247,7 +247,7 @@ impl<M: Machine> RaftStateMachine<Types> for Applier<M> {
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: SnapshotFile) -> io::Result<()> {
         let (snapshots, machine, covers) = (self.snapshots.clone(), self.machine.clone(), meta.clone());
         let install = move || snapshots.install(covers, &snapshot.path, &*machine);
-        tokio::task::spawn_blocking(install).await.map_err(io::Error::other)??;
+        crate::world::blocking(install).await.map_err(io::Error::other)??;
         self.go_on_from(meta.clone());
         Ok(())
     }

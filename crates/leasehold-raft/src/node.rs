@@ -22,6 +22,7 @@ use crate::options::Options;
 use crate::peer::{Local, Secure, Seen};
 use crate::roster::Roster;
 use crate::wal::Cut;
+use crate::world;
 
 /// The one group this build runs; the layout has room for more.
 const GROUP: u32 = 0;
@@ -69,8 +70,23 @@ pub struct Node<M: Machine> {
     pub(crate) identity: Identity,
 }
 
-/// The runtime of a node. Dropping it never blocks: a plain runtime may not be dropped where async code runs.
+/// The runtime of a node; none if it lives on another's. Dropping it never blocks: a plain runtime may not be dropped
+/// where async code runs.
 struct Threads(Option<Runtime>);
+
+impl Threads {
+    fn start(options: &Options) -> Result<Threads, OpenError> {
+        if options.world.is_some() {
+            return Ok(Threads(None));
+        }
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("raft").enable_all().build();
+        Ok(Threads(Some(runtime.at("start threads for", &options.data)?)))
+    }
+
+    fn handle(&self) -> Handle {
+        self.0.as_ref().map_or_else(Handle::current, |runtime| runtime.handle().clone())
+    }
+}
 
 impl Drop for Threads {
     fn drop(&mut self) {
@@ -95,18 +111,15 @@ impl<M: Machine> Node<M> {
         tell: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<(Node<M>, Opened), OpenError> {
         options.raft_config(0)?;
-        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("raft").enable_all().build();
-        let threads = Threads(Some(runtime.at("start threads for", &options.data)?));
-        let handle = threads.0.as_ref().expect("the runtime is there until the drop").handle().clone();
+        let threads = Threads::start(&options)?;
+        let handle = threads.handle();
 
         let claimed = handle.spawn(admission::claim(options.clone(), tell)).await;
         let Claimed { directory, secure, listener } = claimed.unwrap_or_else(died)?;
         let (directory, files, local) = {
             let (options, machine) = (options.clone(), machine.clone());
-            handle
-                .spawn_blocking(move || open_files((directory, secure), &options, &*machine))
-                .await
-                .unwrap_or_else(died)?
+            let open = move || open_files((directory, secure), &options, &*machine);
+            blocking_on(&handle, open).await.unwrap_or_else(died)?
         };
         let identity = directory.identity;
         let restored = files.snapshots.last_index();
@@ -114,7 +127,7 @@ impl<M: Machine> Node<M> {
         let group = match started.unwrap_or_else(died) {
             Ok(group) => group,
             Err(error) => {
-                let _ = handle.spawn_blocking(move || files.store.close()).await;
+                let _ = blocking_on(&handle, move || files.store.close()).await;
                 return Err(error);
             }
         };
@@ -146,7 +159,7 @@ impl<M: Machine> Node<M> {
             store.close();
             drop(directory);
         };
-        if let Err(error) = self.handle.spawn_blocking(close).await {
+        if let Err(error) = blocking_on(&self.handle, close).await {
             tracing::error!(%error, "closing the log failed");
         }
         drop(threads);
@@ -212,12 +225,17 @@ impl<M: Machine> Drop for Node<M> {
     /// Lets go of everything without waiting; [`Node::shutdown`] is the clean way.
     fn drop(&mut self) {
         let Some((threads, directory)) = self.held.lock().take() else { return };
-        drop(threads);
         let store = self.group.files.store.clone();
-        std::thread::spawn(move || {
+        let close = move || {
             store.close();
             drop(directory);
-        });
+        };
+        // In a world everything happens in its order, this too.
+        if threads.0.is_none() {
+            return close();
+        }
+        drop(threads);
+        std::thread::spawn(close);
     }
 }
 
@@ -236,12 +254,26 @@ fn open_files(
                 return Err(OpenError::LostLog { dir: options.data.clone() });
             }
             let roster = Arc::new(Roster::new(directory.identity.node, seen.gone()));
-            Some(Local { identity: directory.identity, group: GROUP, seen, secure, roster })
+            Some(Local {
+                identity: directory.identity,
+                group: GROUP,
+                seen,
+                secure,
+                roster,
+                world: options.world.clone(),
+            })
         }
         None => None,
     };
     let files = GroupFiles::open(&directory.group(GROUP)?, options, machine)?;
     Ok((directory, files, local))
+}
+
+async fn blocking_on<T: Send + 'static>(
+    handle: &Handle,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    handle.spawn(world::blocking(work)).await?
 }
 
 fn died<T>(error: JoinError) -> Result<T, OpenError> {

@@ -1,6 +1,7 @@
 //! What can be chosen about a node.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::{Config, SnapshotPolicy};
@@ -8,6 +9,7 @@ use openraft::{Config, SnapshotPolicy};
 use crate::error::OpenError;
 use crate::peer::PeerOptions;
 use crate::wal::ChunkLimits;
+use crate::world::World;
 
 /// The flush thread asks for its next flush through a queue of 1024 requests, and every new log file takes three: files
 /// so small that hundreds are begun during one flush would make it wait for itself.
@@ -39,6 +41,8 @@ pub struct Options {
     pub log_file_bytes: usize,
     /// The most records in one log file.
     pub log_file_records: usize,
+    /// What the node stands on; none is the machine. With one, the node lives on the runtime of one thread that opens it.
+    pub world: Option<Arc<dyn World>>,
 }
 
 impl Options {
@@ -57,6 +61,7 @@ impl Options {
             retained_entries: 10_000,
             log_file_bytes: limits.bytes,
             log_file_records: limits.records,
+            world: None,
         }
     }
 

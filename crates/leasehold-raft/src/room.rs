@@ -5,9 +5,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 /// How long a look at the disk counts.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

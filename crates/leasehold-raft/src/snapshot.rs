@@ -206,7 +206,7 @@ impl<V: View> RaftSnapshotBuilder<Types> for Builder<V> {
             }
             Err(error) => Err(error),
         };
-        tokio::task::spawn_blocking(write).await.map_err(io::Error::other)?
+        crate::world::blocking(write).await.map_err(io::Error::other)?
     }
 }
 

@@ -162,7 +162,7 @@ pub(crate) async fn remember_gone(local: Local) {
     let mut gone = local.roster.gone();
     while gone.changed().await.is_ok() {
         let (seen, all) = (local.seen.clone(), gone.borrow_and_update().clone());
-        let kept = tokio::task::spawn_blocking(move || seen.remember_gone(&all)).await;
+        let kept = crate::world::blocking(move || seen.remember_gone(&all)).await;
         if let Ok(Err(error)) = kept {
             tracing::warn!(%error, "that a node was removed could not be written down");
         }

@@ -27,6 +27,7 @@ use crate::error::OpenError;
 use crate::group_commit::{self, Fatal, FlushClock, Waiting, closed};
 use crate::types::{Entry, LogId, Types, Vote};
 use crate::wal::{self, ChunkLimits, Cut, Stored, StoredPosition, StoredRecord, StoredVote};
+use crate::world::{self, Elsewhere};
 
 /// The most bytes one read takes into memory, unless a single entry is larger.
 const READ_BYTES_MAX: u64 = 1024 * 1024;
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) files: Mutex<Files>,
     pub(crate) fatal: Fatal,
     pub(crate) flushes: FlushClock,
+    pub(crate) world: Elsewhere,
 }
 
 pub(crate) struct Files {
@@ -65,12 +67,18 @@ struct OpenChunk {
 
 impl LogStore {
     /// Opens the log in `dir`; says what was cut from its end.
-    pub(crate) fn open(dir: &Path, limits: ChunkLimits, fatal: Fatal) -> Result<(LogStore, Option<Cut>), OpenError> {
+    pub(crate) fn open(
+        dir: &Path,
+        limits: ChunkLimits,
+        fatal: Fatal,
+        world: Elsewhere,
+    ) -> Result<(LogStore, Option<Cut>), OpenError> {
         let (log, cut) = wal::open(dir, limits)?;
         let mut open_chunk = OpenChunk { limits, start: 0, used: 0, records: 0, hot_from: 0 };
         open_chunk.look(&log);
         let files = Files { log: Some(log), waiting: Waiting::default(), open_chunk };
-        let shared = Shared { dir: dir.to_path_buf(), files: Mutex::new(files), fatal, flushes: FlushClock::default() };
+        let (dir, flushes) = (dir.to_path_buf(), FlushClock::default());
+        let shared = Shared { dir, files: Mutex::new(files), fatal, flushes, world };
         Ok((LogStore { shared: Arc::new(shared) }, cut))
     }
 
@@ -162,7 +170,7 @@ impl LogStore {
             return self.read(from, to, bytes_max);
         }
         let store = self.clone();
-        tokio::task::spawn_blocking(move || store.read(from, to, bytes_max)).await.map_err(io::Error::other)?
+        world::blocking(move || store.read(from, to, bytes_max)).await.map_err(io::Error::other)?
     }
 }
 

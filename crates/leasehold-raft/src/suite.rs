@@ -49,7 +49,7 @@ impl StoreBuilder<Types, LogStore, Applier<Nothing>, tempfile::TempDir> for Stor
         for sub in ["log", "snapshots"] {
             crate::directory::make_directory(&dir.path().join(sub)).unwrap();
         }
-        let (store, _) = LogStore::open(&dir.path().join("log"), self.0, fatal.clone()).unwrap();
+        let (store, _) = LogStore::open(&dir.path().join("log"), self.0, fatal.clone(), None).unwrap();
         let snapshots = Snapshots::open(&dir.path().join("snapshots"), 0, &*machine).unwrap();
         let progress = Arc::new(Progress::new(1, u64::MAX));
         let roster = Arc::new(Roster::new(1, Default::default()));

@@ -243,7 +243,7 @@ mod tests {
 
     /// Writes one of each kind of record.
     async fn write(dir: &Path) {
-        let (mut store, cut) = LogStore::open(dir, ChunkLimits::default(), Fatal::new()).unwrap();
+        let (mut store, cut) = LogStore::open(dir, ChunkLimits::default(), Fatal::new(), None).unwrap();
         assert_eq!(cut, None);
         let leader = LeaderId { term: 1, node: 1 };
         let entry = |index, payload| Entry { log_id: LogId { leader_id: leader, index }, payload };

@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tracing::{info, warn};
 
 use crate::access::Action;
-use crate::lead::wall_time;
+use crate::clock::wall_time;
 use crate::{Failure, Service};
 
 /// How many pieces may wait to be taken.

@@ -4,11 +4,11 @@
 //! take-over, and then follows the slower of two monotonic clocks. It is never more than [`AHEAD_MAX`] ahead of
 //! the last applied lease time; when it has stood at that limit (nothing committed: disk, quorum, pause, suspend)
 //! it goes on from the next applied entry. So time that nobody could use is forgotten, and leases get
-//! longer in a fault, never shorter. Wall time is not looked at.
+//! longer in a fault, never shorter. Wall time is stamped beside it, for people, and decides nothing.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold_core::{AHEAD_MAX, LeaseTime, Span};
+use leasehold_core::{AHEAD_MAX, LeaseTime, Span, WallTime};
 use rustix::time::{ClockId, clock_gettime};
 
 /// A reading of two clocks of one machine, each from a start of its own.
@@ -24,6 +24,17 @@ pub struct Reading {
 pub trait Clocks: Send + Sync + 'static {
     /// Reads both clocks.
     fn read(&self) -> Reading;
+
+    /// The time of day, for people.
+    fn wall(&self) -> WallTime {
+        wall_time()
+    }
+}
+
+/// The time of day of this machine.
+pub(crate) fn wall_time() -> WallTime {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    WallTime(since.as_millis() as u64)
 }
 
 /// The clocks of this machine.
@@ -86,6 +97,11 @@ impl<C: Clocks> LeaseClock<C> {
             self.anchor = self.clocks.read();
             self.grace = Duration::ZERO;
         }
+    }
+
+    /// The time of day, for people.
+    pub(crate) fn wall(&self) -> WallTime {
+        self.clocks.wall()
     }
 
     /// How far it is ahead of the last applied lease time.

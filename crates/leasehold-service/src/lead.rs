@@ -6,10 +6,10 @@
 //! backlog of ended leases exists it does so without pause.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
-use leasehold_core::{LeaderId, LeaseTime, Span, Stamp, WallTime};
+use leasehold_core::{LeaderId, LeaseTime, Span, Stamp};
 use leasehold_log::{Origin, Pack};
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
@@ -214,7 +214,7 @@ async fn wait_for_landing<C>(term: &Term<C>, leadership: &mut watch::Receiver<Le
 
 /// The stamp is read here, after the last command was put in.
 fn stamped<C: Clocks>(term: &mut Term<C>, pack: Pack, origin: Origin) -> Bytes {
-    let stamp = Stamp { leader: term.leader, now: term.clock.read(), wall: wall_time() };
+    let stamp = Stamp { leader: term.leader, now: term.clock.read(), wall: term.clock.wall() };
     Bytes::from(pack.seal(stamp, origin))
 }
 
@@ -229,9 +229,4 @@ fn landing<C>(
         then(result);
         in_flight.land();
     })
-}
-
-pub(crate) fn wall_time() -> WallTime {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    WallTime(since.as_millis() as u64)
 }

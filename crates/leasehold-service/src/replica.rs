@@ -67,6 +67,13 @@ impl Replica {
         }
     }
 
+    /// An empty copy that remembers the events of at most so many revisions. All nodes of a cluster must remember as
+    /// many, or their states are not equal.
+    pub fn remembering(revisions: usize) -> Self {
+        let copy = Copy { ring: Ring::of(revisions), ..Copy::default() };
+        Self { copy: RwLock::new(copy), ..Self::new() }
+    }
+
     /// Looks at the state as it is applied here.
     pub fn look<T>(&self, query: impl FnOnce(&State) -> T) -> T {
         query(&self.copy.read().state)
@@ -103,6 +110,27 @@ impl Replica {
             return Err(copy.ring.floor());
         }
         Ok(copy.ring.since(since).take(limit).cloned().collect())
+    }
+
+    /// Reads a copy that a frozen one wrote.
+    fn read_copy(&self, snapshot: &mut dyn io::Read) -> io::Result<Copy> {
+        let (mut loader, mut events) = (State::loader(), Vec::new());
+        let floor = read_body(
+            snapshot,
+            |record| Ok(loader.load(record)?),
+            |event| {
+                events.push(event);
+                Ok(())
+            },
+        )
+        .map_err(|error| match error {
+            BodyError::Io(error) => error,
+            other @ (BodyError::Format(_) | BodyError::Refused(_)) => io::Error::new(io::ErrorKind::InvalidData, other),
+        })?;
+        let state = loader.finish().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let mut ring = self.copy.read().ring.begun_after(floor);
+        ring.push(events);
+        Ok(Copy { state, ring })
     }
 
     fn publish(&self, pulse: Pulse, revision: Revision) {
@@ -159,7 +187,7 @@ impl Machine for Replica {
     }
 
     fn install(&self, snapshot: &mut dyn io::Read) -> io::Result<()> {
-        let installed = read_copy(snapshot)?;
+        let installed = self.read_copy(snapshot)?;
         let (pulse, revision) = (pulse_of(&installed.state), installed.state.revision());
         *self.copy.write() = installed;
         self.parking.wake_all();
@@ -183,26 +211,6 @@ fn decode(at: Position, payload: &[u8]) -> Decoded {
         Ok(Decoded { stamp: opened.stamp, origin: opened.origin, requests })
     });
     decoded.unwrap_or_else(|error| panic!("the committed entry {} cannot be applied: {error}", at.index))
-}
-
-fn read_copy(snapshot: &mut dyn io::Read) -> io::Result<Copy> {
-    let (mut loader, mut events) = (State::loader(), Vec::new());
-    let floor = read_body(
-        snapshot,
-        |record| Ok(loader.load(record)?),
-        |event| {
-            events.push(event);
-            Ok(())
-        },
-    )
-    .map_err(|error| match error {
-        BodyError::Io(error) => error,
-        other @ (BodyError::Format(_) | BodyError::Refused(_)) => io::Error::new(io::ErrorKind::InvalidData, other),
-    })?;
-    let state = loader.finish().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-    let mut ring = Ring::after(floor);
-    ring.push(events);
-    Ok(Copy { state, ring })
 }
 
 /// A frozen copy.

@@ -23,18 +23,30 @@ pub struct Change {
 }
 
 /// The recent events by revision.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ring {
     changes: VecDeque<Arc<Change>>,
     bytes: usize,
     /// Every event after this revision is here.
     floor: Revision,
+    revisions_max: usize,
+}
+
+impl Default for Ring {
+    fn default() -> Self {
+        Self { changes: VecDeque::new(), bytes: 0, floor: Revision(0), revisions_max: REVISIONS_MAX }
+    }
 }
 
 impl Ring {
-    /// An empty ring that begins after `floor`.
-    pub(crate) fn after(floor: Revision) -> Self {
-        Self { floor, ..Self::default() }
+    /// An empty ring for at most so many revisions.
+    pub(crate) fn of(revisions_max: usize) -> Self {
+        Self { revisions_max, ..Self::default() }
+    }
+
+    /// An empty ring like this one that begins after `floor`.
+    pub(crate) fn begun_after(&self, floor: Revision) -> Self {
+        Self { floor, ..Self::of(self.revisions_max) }
     }
 
     /// Every event after this revision is here.
@@ -57,7 +69,7 @@ impl Ring {
                 _ => self.changes.push_back(Arc::new(Change { revision, events: change })),
             }
         }
-        while self.changes.len() > REVISIONS_MAX || (self.bytes > BYTES_MAX && self.changes.len() > 1) {
+        while self.changes.len() > self.revisions_max || (self.bytes > BYTES_MAX && self.changes.len() > 1) {
             let oldest = self.changes.pop_front().expect("there are more than the bound");
             self.bytes -= oldest.events.iter().map(size).sum::<usize>();
             self.floor = oldest.revision;

@@ -170,7 +170,7 @@ impl Comparison {
             tracing::warn!(%error, "the log did not stop cleanly");
         }
         let words = reason.clone();
-        let marked = tokio::task::spawn_blocking(move || directory::mark_diverged(&data, &words)).await;
+        let marked = crate::world::blocking(move || directory::mark_diverged(&data, &words)).await;
         if let Err(error) = marked.map_err(io::Error::other).flatten() {
             tracing::error!(%error, "nothing will keep this node from being started again");
         }

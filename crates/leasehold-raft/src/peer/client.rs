@@ -299,7 +299,7 @@ fn broken(text: String) -> Failure {
 }
 
 async fn in_background<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+    crate::world::blocking(work).await.map_err(io::Error::other)?
 }
 
 /// Reads a file in parts on a blocking thread, and sums it up.

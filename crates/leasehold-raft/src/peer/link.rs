@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::time::{interval, timeout};
+use tokio::time::{Instant, interval, timeout};
 
 use super::frame::{self, Frame, SMALL_BODY_MAX};
 use super::hello::{Hello, HelloError, Purpose};
@@ -243,7 +243,7 @@ impl Keeper {
 
 /// Connects to a node and introduces this one; both sides check, and a node met for the first time is remembered.
 pub(crate) async fn introduce(local: &Local, target: u64, address: &str, purpose: Purpose) -> Result<Stream, String> {
-    let mut stream = Stream::connect(address, local.secure.as_ref()).await?;
+    let mut stream = Stream::connect(address, local.secure.as_ref(), &local.world).await?;
     let hello = Hello::new(local, target, purpose).to_bytes();
     let _ = stream.write_all(&hello).await;
     let _ = stream.flush().await;
@@ -351,7 +351,7 @@ mod tests {
     fn local(node: u64, dir: &std::path::Path) -> Local {
         let identity = Identity { cluster: 1, node };
         let (seen, roster) = (Arc::new(Seen::open(dir).unwrap()), Arc::new(Roster::new(node, Default::default())));
-        Local { identity, group: 0, seen, secure: None, roster }
+        Local { identity, group: 0, seen, secure: None, roster, world: None }
     }
 
     /// Lets a node in and says nothing more until `answers`.

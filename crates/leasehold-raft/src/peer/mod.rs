@@ -53,6 +53,7 @@ use std::sync::Arc;
 
 use crate::directory::Identity;
 use crate::roster::Roster;
+use crate::world::{self, Elsewhere};
 
 /// Who this node is, towards its peers.
 #[derive(Clone, Debug)]
@@ -64,6 +65,8 @@ pub(crate) struct Local {
     pub(crate) secure: Option<Arc<Secure>>,
     /// Who belongs to the cluster.
     pub(crate) roster: Arc<Roster>,
+    /// What this node stands on.
+    pub(crate) world: Elsewhere,
 }
 
 impl Local {
@@ -72,6 +75,6 @@ impl Local {
         self.roster.check(node, incarnation)?;
         let seen = self.seen.clone();
         let check = move || seen.check(node, incarnation);
-        tokio::task::spawn_blocking(check).await.unwrap_or_else(|error| Err(error.to_string()))
+        world::blocking(check).await.unwrap_or_else(|error| Err(error.to_string()))
     }
 }

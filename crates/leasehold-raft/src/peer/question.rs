@@ -163,7 +163,7 @@ pub(crate) async fn cluster_at(local: &Local, address: &str) -> Option<u128> {
 
 async fn knock(local: &Local, address: &str) -> Result<(Stream, u128), String> {
     let knocking = async {
-        let mut stream = Stream::connect(address, local.secure.as_ref()).await?;
+        let mut stream = Stream::connect(address, local.secure.as_ref(), &local.world).await?;
         let hello = Hello { cluster: 0, from: 0, ..Hello::new(local, 0, Purpose::Question) };
         stream.write_all(&hello.to_bytes()).await.map_err(|error| error.to_string())?;
         stream.flush().await.map_err(|error| error.to_string())?;

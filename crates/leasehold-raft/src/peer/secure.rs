@@ -107,7 +107,7 @@ impl Secure {
 
     async fn current(self: &Arc<Self>) -> Result<Sides, String> {
         let secure = self.clone();
-        tokio::task::spawn_blocking(move || secure.reread()).await.map_err(|error| error.to_string())
+        crate::world::blocking(move || secure.reread()).await.map_err(|error| error.to_string())
     }
 
     /// Returns what the files say, or what they said when they could last be used.

@@ -7,9 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::stream::FuturesOrdered;
 use futures_util::{FutureExt, StreamExt};
@@ -19,9 +18,8 @@ use openraft::async_runtime::watch::WatchReceiver;
 use openraft::raft::{AppendEntriesResponse, VoteResponse};
 use parking_lot::Mutex;
 use tokio::io::{AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::Local;
 use super::agree::Comparison;
@@ -39,6 +37,7 @@ use crate::room::Room;
 use crate::snapshot::Snapshots;
 use crate::task::AbortOnDrop;
 use crate::types::Types;
+use crate::world::{self, Arrived, Listener};
 
 /// Connections at once, strangers included; four from each peer are enough.
 const CONNECTIONS: usize = 128;
@@ -100,7 +99,7 @@ impl<M: Machine> Door<M> {
     }
 
     /// Takes connections until its task is dropped.
-    pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
+    pub(crate) async fn serve(self: Arc<Self>, mut listener: Listener) {
         let places = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
@@ -130,29 +129,31 @@ impl<M: Machine> Door<M> {
         }
     }
 
-    async fn welcome(&self, stream: TcpStream, from: SocketAddr) {
-        if let Ok(Ok(0)) = timeout(HELLO_PATIENCE, stream.peek(&mut [0])).await {
+    async fn welcome(&self, arrived: Arrived, from: String) {
+        if let Arrived::Tcp(stream) = &arrived
+            && let Ok(Ok(0)) = timeout(HELLO_PATIENCE, stream.peek(&mut [0])).await
+        {
             // Somebody only looked whether this address answers.
             return;
         }
-        let mut stream = match timeout(HELLO_PATIENCE, Stream::accept(stream, self.local.secure.as_ref())).await {
+        let mut stream = match timeout(HELLO_PATIENCE, Stream::accept(arrived, self.local.secure.as_ref())).await {
             Ok(Ok(stream)) => stream,
-            Ok(Err(reason)) => return self.say(format!("a connection from {} was closed: {reason}", from.ip())),
-            Err(_) => return self.say(format!("a connection from {} said nothing and was closed", from.ip())),
+            Ok(Err(reason)) => return self.say(format!("a connection from {} was closed: {reason}", from)),
+            Err(_) => return self.say(format!("a connection from {} said nothing and was closed", from)),
         };
         let hello = match timeout(HELLO_PATIENCE, Hello::read(&mut stream)).await {
             Ok(Ok(hello)) => hello,
             Ok(Err(error)) => {
-                self.say(format!("a connection from {} was closed: {error}", from.ip()));
+                self.say(format!("a connection from {} was closed: {error}", from));
                 if let HelloError::Version { .. } = error {
                     self.answer(&mut stream, 0, Purpose::Refused, error.to_string()).await;
                 }
                 return;
             }
-            Err(_) => return self.say(format!("a connection from {} said nothing and was closed", from.ip())),
+            Err(_) => return self.say(format!("a connection from {} said nothing and was closed", from)),
         };
         if let Err((verdict, reason)) = self.recognise(&stream, &hello).await {
-            self.say(format!("node {} at {} was refused: {reason}", hello.from, from.ip()));
+            self.say(format!("node {} at {} was refused: {reason}", hello.from, from));
             return self.answer(&mut stream, hello.from, verdict, reason).await;
         }
         self.answer(&mut stream, hello.from, Purpose::Welcome, String::new()).await;
@@ -443,6 +444,6 @@ async fn write(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<(
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, String> {
-    let done = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
+    let done = world::blocking(work).await.map_err(|error| error.to_string())?;
     done.map_err(|error| error.to_string())
 }

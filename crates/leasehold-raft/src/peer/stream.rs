@@ -15,6 +15,7 @@ use tokio_rustls::TlsStream;
 
 use super::hello::{Hello, Purpose};
 use super::secure::{self, Secure};
+use crate::world::{self, Arrived, Elsewhere, Wire};
 
 /// The first byte of whoever begins a TLS handshake; ours is an `L`.
 pub(super) const TLS_HANDSHAKE: u8 = 0x16;
@@ -26,33 +27,43 @@ const PLAIN_REFUSED: &str = "the connecting node does not use TLS, the other dem
 pub(crate) enum Stream {
     Plain(TcpStream),
     Secure(Box<TlsStream<TcpStream>>),
+    Other(Box<dyn Wire>),
 }
 
 /// The half that reads.
 pub(crate) enum ReadHalf {
     Plain(OwnedReadHalf),
     Secure(tokio::io::ReadHalf<TlsStream<TcpStream>>),
+    Other(tokio::io::ReadHalf<Box<dyn Wire>>),
 }
 
 /// The half that writes.
 pub(crate) enum WriteHalf {
     Plain(OwnedWriteHalf),
     Secure(tokio::io::WriteHalf<TlsStream<TcpStream>>),
+    Other(tokio::io::WriteHalf<Box<dyn Wire>>),
 }
 
 impl Stream {
     /// Connects to a node; over TLS it is certain then that a node answers.
-    pub(crate) async fn connect(address: &str, secure: Option<&Arc<Secure>>) -> Result<Stream, String> {
-        let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-        stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        match secure {
-            None => Ok(Stream::Plain(stream)),
-            Some(secure) => Ok(Stream::Secure(Box::new(secure.connect(stream).await?.into()))),
+    pub(crate) async fn connect(
+        address: &str,
+        secure: Option<&Arc<Secure>>,
+        world: &Elsewhere,
+    ) -> Result<Stream, String> {
+        match (world::connect(address, world).await.map_err(|error| error.to_string())?, secure) {
+            (Arrived::Other(wire), _) => Ok(Stream::Other(wire)),
+            (Arrived::Tcp(stream), None) => Ok(Stream::Plain(stream)),
+            (Arrived::Tcp(stream), Some(secure)) => Ok(Stream::Secure(Box::new(secure.connect(stream).await?.into()))),
         }
     }
 
     /// Takes a connection. Over TLS it is of this node's CA then; [`Stream::is_of_node`] says whether of a node.
-    pub(crate) async fn accept(stream: TcpStream, secure: Option<&Arc<Secure>>) -> Result<Stream, String> {
+    pub(crate) async fn accept(arrived: Arrived, secure: Option<&Arc<Secure>>) -> Result<Stream, String> {
+        let stream = match arrived {
+            Arrived::Tcp(stream) => stream,
+            Arrived::Other(wire) => return Ok(Stream::Other(wire)),
+        };
         let _ = stream.set_nodelay(true);
         let Some(secure) = secure else { return Ok(Stream::Plain(stream)) };
         let mut first = [0];
@@ -66,7 +77,7 @@ impl Stream {
     /// Checks that the other side has shown the certificate of a node, where certificates are shown.
     pub(crate) fn is_of_node(&self) -> Result<(), String> {
         match self {
-            Stream::Plain(_) => Ok(()),
+            Stream::Plain(_) | Stream::Other(_) => Ok(()),
             Stream::Secure(stream) => secure::is_of_node(stream.get_ref().1.peer_certificates()),
         }
     }
@@ -80,6 +91,10 @@ impl Stream {
             Stream::Secure(stream) => {
                 let (read, write) = tokio::io::split(*stream);
                 (ReadHalf::Secure(read), WriteHalf::Secure(write))
+            }
+            Stream::Other(wire) => {
+                let (read, write) = tokio::io::split(wire);
+                (ReadHalf::Other(read), WriteHalf::Other(write))
             }
         }
     }
@@ -115,6 +130,7 @@ impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Stream::Plain(stream) => Pin::new(stream).poll_read(context, into),
+            Stream::Other(wire) => Pin::new(wire).poll_read(context, into),
             Stream::Secure(stream) => read_secure(Pin::new(stream), context, into),
         }
     }
@@ -124,6 +140,7 @@ impl AsyncRead for ReadHalf {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             ReadHalf::Plain(half) => Pin::new(half).poll_read(context, into),
+            ReadHalf::Other(half) => Pin::new(half).poll_read(context, into),
             ReadHalf::Secure(half) => read_secure(Pin::new(half), context, into),
         }
     }
@@ -137,6 +154,7 @@ macro_rules! handed_on {
                 match self.get_mut() {
                     $kind::Plain(to) => Pin::new(to).poll_write(context, bytes),
                     $kind::Secure(to) => Pin::new(to).poll_write(context, bytes),
+                    $kind::Other(to) => Pin::new(to).poll_write(context, bytes),
                 }
             }
 
@@ -144,6 +162,7 @@ macro_rules! handed_on {
                 match self.get_mut() {
                     $kind::Plain(to) => Pin::new(to).poll_flush(context),
                     $kind::Secure(to) => Pin::new(to).poll_flush(context),
+                    $kind::Other(to) => Pin::new(to).poll_flush(context),
                 }
             }
 
@@ -151,6 +170,7 @@ macro_rules! handed_on {
                 match self.get_mut() {
                     $kind::Plain(to) => Pin::new(to).poll_shutdown(context),
                     $kind::Secure(to) => Pin::new(to).poll_shutdown(context),
+                    $kind::Other(to) => Pin::new(to).poll_shutdown(context),
                 }
             }
         }
