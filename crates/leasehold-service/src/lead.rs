@@ -25,6 +25,8 @@ use crate::proposer::{InFlight, Incoming, Proposer, return_to_sender};
 const TICK_MAX: Span = Span(500);
 /// How long it waits before it looks at a full disk again.
 const DISK_PAUSE: Duration = Duration::from_millis(100);
+/// How long it waits after the log refused an entry, as it does while leadership is being handed over.
+const REFUSED_PAUSE: Duration = Duration::from_millis(5);
 
 /// One leadership of this node.
 struct Term<C> {
@@ -54,6 +56,10 @@ impl<L: Log, C: Clocks + Clone> Proposer<L, C> {
         let mut term = Term { leader, clock, in_flight, parcel: None, parcel_next: false };
         let mut seen = pulse.now;
         while *leadership.borrow() == Leadership::Leads(leader) {
+            if term.in_flight.was_refused() {
+                let _ = tokio::time::timeout(REFUSED_PAUSE, leadership.changed()).await;
+                continue;
+            }
             let pulse = self.replica.pulse();
             if pulse.now > seen {
                 seen = pulse.now;
@@ -226,6 +232,9 @@ fn landing<C>(
     term.in_flight.start();
     let in_flight = Arc::clone(&term.in_flight);
     Box::new(move |result| {
+        if matches!(result, Err(Unavailable::NotLeader { .. })) {
+            in_flight.note_refusal();
+        }
         then(result);
         in_flight.land();
     })

@@ -5,7 +5,7 @@
 //! is cut off from its majority refuses at once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
@@ -38,6 +38,8 @@ pub(crate) struct Proposer<L, C> {
 pub(crate) struct InFlight {
     count: AtomicUsize,
     landed: Notify,
+    /// Whether the log has refused one although this node is said to lead.
+    refused: AtomicBool,
 }
 
 impl InFlight {
@@ -52,6 +54,15 @@ impl InFlight {
     pub(crate) fn land(&self) {
         self.count.fetch_sub(1, Ordering::AcqRel);
         self.landed.notify_one();
+    }
+
+    pub(crate) fn note_refusal(&self) {
+        self.refused.store(true, Ordering::Release);
+    }
+
+    /// Whether one was refused since the last call.
+    pub(crate) fn was_refused(&self) -> bool {
+        self.refused.swap(false, Ordering::AcqRel)
     }
 
     /// Returns when one has landed; for one listener.

@@ -1,10 +1,10 @@
 //! Lease time as the service drives it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support::{Bench, grant, pass};
+use crate::support::{self, Bench, grant, pass};
 use bytes::Bytes;
 use leasehold_core::{Applied, LeaderId, LeaseTime, Patience};
 use leasehold_service::log::{Answered, Committed, Delivered, Leadership, Log, Machine, Parcel, Position, Unavailable};
@@ -45,6 +45,9 @@ pub(crate) struct StubbornLog {
     pub(crate) stuck: AtomicBool,
     pub(crate) freed: Notify,
     appended_by_another: AtomicBool,
+    /// It refuses, as a leader does that hands its leadership over.
+    hands_over: AtomicBool,
+    proposed: AtomicUsize,
     leadership: watch::Sender<Leadership>,
 }
 
@@ -58,6 +61,8 @@ impl StubbornLog {
             stuck: AtomicBool::new(false),
             freed: Notify::new(),
             appended_by_another: AtomicBool::new(false),
+            hands_over: AtomicBool::new(false),
+            proposed: AtomicUsize::new(0),
             leadership: watch::Sender::new(Leadership::Leads(LEADER)),
         })
     }
@@ -65,6 +70,10 @@ impl StubbornLog {
 
 impl Log for StubbornLog {
     async fn propose(&self, leader: LeaderId, payload: Bytes, done: Answered) {
+        self.proposed.fetch_add(1, Ordering::SeqCst);
+        if self.hands_over.load(Ordering::SeqCst) {
+            return done(Err(Unavailable::NotLeader { leader: None }));
+        }
         while self.stuck.load(Ordering::SeqCst) {
             self.freed.notified().await;
         }
@@ -115,6 +124,26 @@ async fn time_that_nobody_could_use_is_forgotten() {
     assert!(bench.lease(1).is_some(), "a minute without a commit ends nothing");
     pass(4_200).await;
     assert!(bench.lease(1).is_none(), "and then its time goes on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_refuses_while_leadership_is_handed_over_is_not_asked_without_pause() {
+    let replica = Arc::new(Replica::new());
+    let log = StubbornLog::new(Arc::clone(&replica));
+    let bench = Bench::over(Arc::clone(&log), replica).await;
+    bench.run(grant(1, 60_000, &["a"], Patience::None)).await.unwrap();
+    log.hands_over.store(true, Ordering::SeqCst);
+    let before = log.proposed.load(Ordering::SeqCst);
+    let waits = tokio::spawn({
+        let service = bench.service.clone();
+        let grant = grant(2, 60_000, &["b"], Patience::None);
+        async move { service.execute(&service.anonymous(), &support::namespace(), grant).await }
+    });
+    pass(1_000).await;
+    let asked = log.proposed.load(Ordering::SeqCst) - before;
+    assert!((1..=250).contains(&asked), "it was asked {asked} times in a second");
+    log.hands_over.store(false, Ordering::SeqCst);
+    waits.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
