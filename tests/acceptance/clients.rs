@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use leasehold_sim::history::{History, Put, ReadBack, Told, Watched};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
-use crate::history::{Ack, Change, End, History, Hold, Look, Put, ReadBack, Release};
+use crate::history::{self, moment};
 use crate::http::{Answer, Client, Events, Streamed};
 
 /// Where leases are.
@@ -211,7 +212,7 @@ impl Run {
     pub(crate) fn watch_from(self: &Arc<Run>, first: usize) -> thread::JoinHandle<History> {
         let run = Arc::clone(self);
         thread::spawn(move || {
-            let mut seen = History::default();
+            let mut seen = Watched::everything(format!("watcher{first}"));
             let (mut last, mut at, mut heard) = (0, first, Instant::now());
             while !run.watched(last) {
                 let patience = run.patience(false);
@@ -228,12 +229,12 @@ impl Run {
                 assert!(heard.elapsed() < INSIST, "no watch for {INSIST:?}");
                 at += 1;
             }
-            seen
+            History { watched: vec![seen], ..History::default() }
         })
     }
 
     /// Reads a stream until it ends, is silent, or has told enough; returns the last revision that it told.
-    fn read(&self, events: &Events, mut last: u64, seen: &mut History) -> u64 {
+    fn read(&self, events: &Events, mut last: u64, seen: &mut Watched) -> u64 {
         let mut heard = Instant::now();
         while !self.watched(last) && heard.elapsed() < self.patience(false) {
             match events.next_within(Duration::from_millis(100)) {
@@ -241,8 +242,8 @@ impl Run {
                     heard = Instant::now();
                     last = message.id;
                     match message.event.as_str() {
-                        "change" => seen.changes.push(Change::new(&message)),
-                        "progress" => {}
+                        "change" => seen.told.push(Told::Change(history::change(&message))),
+                        "progress" => seen.told.push(Told::Progress(message.id)),
                         other => panic!("the watch was cut: {other}"),
                     }
                 }
@@ -279,7 +280,13 @@ impl Worker {
             let answer: io::Result<Answer> = self.client.send(method, path, headers, body.as_bytes());
             match answer {
                 Ok(answer) if answer.status == 503 => self.move_on(),
-                Ok(answer) => return answer,
+                Ok(answer) => {
+                    // Refusals that no state was asked for are not answers of one.
+                    if answer.status < 300 {
+                        self.seen.answers.push(history::answered(&self.name, &answer));
+                    }
+                    return answer;
+                }
                 Err(_) => self.move_on(),
             }
             assert!(began.elapsed() < INSIST, "{}: no answer to {method} {path} for {INSIST:?}", self.name);
@@ -306,7 +313,7 @@ impl Worker {
         let answer = self.insist("POST", &path, &body);
         match (answer.status, answer.code()) {
             (201, _) => self.note_hold(&holder, resource, &answer),
-            (410, "lease_ended") => return self.seen.ends.push(End::new(&holder, &answer)),
+            (410, "lease_ended") => return self.seen.ends.push(history::end(&holder, &answer)),
             (409, "held") | (408, "wait_elapsed") => return self.pause(5, 40),
             (status, _) => panic!("{holder}: {status} {}", answer.text),
         }
@@ -341,14 +348,8 @@ impl Worker {
 
     fn note_hold(&mut self, holder: &str, resource: &str, answer: &Answer) {
         assert_eq!(answer.json["state"], "live", "{}", answer.text);
-        self.seen.acks.push(Ack::new(holder, answer));
-        self.seen.holds.push(Hold {
-            lease: holder.to_owned(),
-            resource: resource.to_owned(),
-            token: answer.token(),
-            sent: answer.sent,
-            answered: answer.answered,
-        });
+        self.seen.acks.push(history::ack(holder, answer));
+        self.seen.holds.push(history::hold(holder, resource, answer));
     }
 
     /// Renews; tells whether the lease lives.
@@ -356,17 +357,17 @@ impl Worker {
         let answer = self.insist("POST", &format!("{}/renew", lease(id)), &Value::Null);
         match answer.status {
             200 => {
-                self.seen.acks.push(Ack::new(holder, &answer));
+                self.seen.acks.push(history::ack(holder, &answer));
                 true
             }
             410 => {
-                self.seen.ends.push(End::new(holder, &answer));
-                self.note_look(holder, &answer);
+                self.seen.ends.push(history::end(holder, &answer));
+                self.seen.looks.push(history::look(holder, &answer));
                 false
             }
             // Tombstones last longer than any run: an unknown lease was lost. The checker says so if it was valid.
             404 => {
-                self.note_look(holder, &answer);
+                self.seen.looks.push(history::look(holder, &answer));
                 false
             }
             status => panic!("{holder}: {status} {}", answer.text),
@@ -377,26 +378,16 @@ impl Worker {
         let sent = Instant::now();
         let answer = self.insist("DELETE", &lease(id), &Value::Null);
         assert_eq!(answer.status, 204, "{holder}: {}", answer.text);
-        self.seen.releases.push(Release { lease: holder.to_owned(), sent, answered: Some(answer.answered) });
+        self.seen.releases.push(history::release(holder, sent, &answer));
     }
 
     fn look(&mut self, holder: &str, id: &str) {
         let answer = self.insist("GET", &lease(id), &Value::Null);
         assert!(matches!(answer.status, 200 | 404 | 410), "{holder}: {}", answer.text);
         if answer.status == 410 {
-            self.seen.ends.push(End::new(holder, &answer));
+            self.seen.ends.push(history::end(holder, &answer));
         }
-        self.note_look(holder, &answer);
-    }
-
-    fn note_look(&mut self, holder: &str, answer: &Answer) {
-        self.seen.looks.push(Look {
-            lease: holder.to_owned(),
-            sent: answer.sent,
-            answered: answer.answered,
-            lives: answer.status == 200,
-            token: answer.json["token"].as_u64(),
-        });
+        self.seen.looks.push(history::look(holder, &answer));
     }
 
     /// Writes the next number if the entry is as the last write left it; returns its revision.
@@ -408,7 +399,8 @@ impl Worker {
         assert_eq!(answer.status, 200, "write {number} of {key} (repeated: {}): {}", self.repeated, answer.text);
         let revision = answer.json["revision"].as_u64().unwrap();
         let version = answer.json["version"].as_u64();
-        self.seen.puts.push(Put { key: key.to_owned(), number, revision, version, answered: answer.answered });
+        let answered = moment(answer.answered);
+        self.seen.puts.push(Put { key: key.to_owned(), number, revision, version, answered });
         revision
     }
 
@@ -420,6 +412,6 @@ impl Worker {
             status => panic!("{key}: {status} {}", answer.text),
         };
         let version = answer.json["version"].as_u64().unwrap_or(0);
-        self.seen.reads.push(ReadBack { key: key.to_owned(), number, version, sent: answer.sent });
+        self.seen.reads.push(ReadBack { key: key.to_owned(), number, version, sent: moment(answer.sent) });
     }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::checkers::check_all;
+use leasehold_sim::checkers::assert_kept;
+use leasehold_sim::history::History;
+
 use crate::clients::{LEASES, Run};
-use crate::history::History;
 use crate::http::Client;
 use crate::runs::soon;
 
@@ -53,12 +54,9 @@ impl Load {
             history.absorb(client.join().expect("the client saw what it may see"));
         }
         self.run.end_watches_after(last_revision(&self.run.addresses()));
-        let watched: Vec<History> =
-            self.watchers.into_iter().map(|watcher| watcher.join().expect("the watch goes on")).collect();
-        for (number, other) in watched.iter().enumerate().skip(1) {
-            same(&watched[0], other, number);
+        for watcher in self.watchers {
+            history.absorb(watcher.join().expect("the watch goes on"));
         }
-        history.changes = watched.into_iter().next().map(|first| first.changes).unwrap_or_default();
         println!(
             "{} grants, {} acknowledgements, {} releases, {} ends told, {} looks, {} writes, {} changes",
             history.holds.len(),
@@ -67,9 +65,9 @@ impl Load {
             history.ends.len(),
             history.looks.len(),
             history.puts.len(),
-            history.changes.len(),
+            history.change_count(),
         );
-        check_all(&history);
+        assert_kept(&history);
         history
     }
 }
@@ -84,19 +82,4 @@ fn last_revision(addresses: &[SocketAddr]) -> u64 {
         let answer = client.send("GET", &format!("{LEASES}?limit=1"), &[], b"").ok()?;
         (answer.status == 200).then(|| answer.revision())
     })
-}
-
-/// What one watcher saw is a part of what another saw: some may have seen more after the end.
-#[track_caller]
-fn same(one: &History, other: &History, number: usize) {
-    for (first, second) in one.changes.iter().zip(&other.changes) {
-        let kinds = |change: &crate::history::Change| {
-            change.events.iter().map(|event| (event.kind.clone(), event.lease.clone())).collect::<Vec<_>>()
-        };
-        assert_eq!(
-            (first.revision, kinds(first)),
-            (second.revision, kinds(second)),
-            "the first watcher and watcher {number} saw different things"
-        );
-    }
 }

@@ -3,9 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::checkers::check_all;
+use leasehold_sim::checkers::assert_kept;
+use leasehold_sim::history::History;
+
 use crate::clients::{LEASES, Run, grant, id_of, lease};
-use crate::history::History;
 use crate::http::{Client, Events, Streamed};
 use crate::server::{Server, heavy};
 
@@ -36,7 +37,7 @@ fn told_to_stop_under_load_it_ends_cleanly_and_keeps_everything() {
     run.end_watches_after(server.client().get("/v1/cluster").revision());
     history.absorb(watcher.join().expect("the watch goes on"));
     assert!(history.holds.len() > 10 && history.puts.len() > 50, "there was hardly any load");
-    check_all(&history);
+    assert_kept(&history);
 }
 
 #[test]

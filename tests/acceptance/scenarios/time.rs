@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use leasehold_sim::checkers::never_early;
+use leasehold_sim::history::{Ack, History, Moment};
 use serde_json::json;
 
-use crate::checkers::never_early;
 use crate::clients::{EVERYTHING, LEASES, grant, id_of, lease};
-use crate::history::{Ack, Change, End, History};
+use crate::history;
 use crate::http::{Client, Events};
 use crate::server::{Server, heavy};
 
@@ -27,16 +28,17 @@ fn thousands_of_leases_end_on_time_and_none_early() {
     let events = Events::open(server.address, EVERYTHING, None).unwrap().expect("a watch");
     let granters: Vec<_> = (0..GRANTERS).map(|number| grant_many(server.client(), number)).collect();
     let mut history = History::default();
-    let mut ended = BTreeMap::new();
+    let (mut changes, mut ended) = (Vec::new(), BTreeMap::new());
     while ended.len() < LEASE_COUNT as usize {
         let message = events.change_within(Duration::from_secs(30)).expect("all leases end");
-        let change = Change::new(&message);
+        let change = history::change(&message);
         for event in change.events.iter().filter(|event| event.kind == "lease_ended") {
             assert_eq!(event.cause, "expired");
             assert!(ended.insert(event.holder.clone(), change.seen).is_none(), "{} ended twice", event.holder);
         }
-        history.changes.push(change);
+        changes.push(change);
     }
+    history.watched.push(history::watched("all", changes));
     let mut ids = Vec::new();
     for granter in granters {
         for (ack, id) in granter.join().unwrap() {
@@ -46,9 +48,9 @@ fn thousands_of_leases_end_on_time_and_none_early() {
     }
     let mut client = server.client();
     for (holder, id) in ids.iter().step_by(40) {
-        history.ends.push(End::new(holder, &client.get(&lease(id)).refused(410, "lease_ended")));
+        history.ends.push(history::end(holder, &client.get(&lease(id)).refused(410, "lease_ended")));
     }
-    assert_eq!(never_early::check(&history), [""; 0]);
+    assert_eq!(never_early::check(&history), []);
     report_lateness(&history.acks, &ended);
 }
 
@@ -58,14 +60,14 @@ fn grant_many(mut client: Client, number: u64) -> thread::JoinHandle<Vec<(Ack, S
         let holder = format!("holder-{number}-{turn}");
         let ttl = 300 + (turn * 7919 + number * 104_729) % 1200;
         let answer = client.post(LEASES, &json!({ "holder": holder, "ttl": ttl })).expect(201);
-        (Ack::new(&holder, &answer), id_of(&answer))
+        (history::ack(&holder, &answer), id_of(&answer))
     };
     thread::spawn(move || (0..LEASE_COUNT / GRANTERS).map(grant_one).collect())
 }
 
 /// Prints how late the ends were seen, counted from the earliest moment they were possible.
-fn report_lateness(acks: &[Ack], ended: &BTreeMap<String, Instant>) {
-    let late = |ack: &Ack| ended[&ack.lease].saturating_duration_since(ack.sent + ack.remaining);
+fn report_lateness(acks: &[Ack], ended: &BTreeMap<String, Moment>) {
+    let late = |ack: &Ack| ended[&ack.lease].since(ack.sent.after(ack.remaining));
     let mut all: Vec<Duration> = acks.iter().map(late).collect();
     all.sort();
     let at = |share: f64| all[((all.len() - 1) as f64 * share) as usize];
@@ -130,13 +132,13 @@ fn a_lease_that_is_renewed_outlives_its_ttl_many_times() {
     while Instant::now() < until {
         thread::sleep(Duration::from_millis(200));
         let answer = client.post(&format!("{}/renew", lease(&id)), &json!({})).expect(200);
-        history.acks.push(Ack::new("ann", &answer));
+        history.acks.push(history::ack("ann", &answer));
     }
     thread::sleep(Duration::from_millis(1600));
     let over = client.get(&lease(&id)).refused(410, "lease_ended");
     assert_eq!(over.json["ended"]["cause"], "expired");
-    history.ends.push(End::new("ann", &over));
-    assert_eq!(never_early::check(&history), [""; 0]);
+    history.ends.push(history::end("ann", &over));
+    assert_eq!(never_early::check(&history), []);
 }
 
 #[test]
@@ -154,7 +156,7 @@ fn everything_of_a_lease_goes_in_one_revision_and_the_next_waiter_is_served_in_i
     let waiter = thread::spawn(move || Client::new(address).post(&format!("{LEASES}?wait=20s"), &next));
     let granted = waiter.join().unwrap().expect(201);
     let end = loop {
-        let change = Change::new(&events.change_within(Duration::from_secs(10)).expect("the end is told"));
+        let change = history::change(&events.change_within(Duration::from_secs(10)).expect("the end is told"));
         if change.events.iter().any(|event| event.kind == "lease_ended") {
             break change;
         }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::clients::{ENTRIES, LEASES, grant};
-use crate::history::Change;
+use crate::history;
 use crate::http::{Events, Streamed, connect};
 use crate::server::{Server, heavy};
 
@@ -27,7 +27,7 @@ fn a_watch_goes_on_after_a_kill_without_gap_or_repetition() {
         // The last few are left unread, as by a client that is a little behind.
         let unread = if round == 2 { 0 } else { 5 };
         while seen.len() < (round as usize + 1) * 20 - unread {
-            let change = Change::new(&events.change_within(Duration::from_secs(10)).expect("all is told"));
+            let change = history::change(&events.change_within(Duration::from_secs(10)).expect("all is told"));
             last = Some(change.revision);
             seen.extend(change.events.into_iter().map(|event| event.key));
         }

@@ -3,12 +3,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use leasehold_sim::checkers::assert_kept;
+use leasehold_sim::history::History;
 use serde_json::json;
 
-use crate::checkers::check_all;
 use crate::clients::{EVERYTHING, LEASES, grant, id_of, lease};
 use crate::cluster::{Cluster, LAN, Plan};
-use crate::history::{Ack, Change, History};
+use crate::history;
 use crate::http::{Client, Events};
 use crate::runs::soon;
 use crate::server::heavy;
@@ -31,7 +32,7 @@ fn a_leader_stopped_for_two_and_a_half_ttls_takes_no_lease_that_was_renewed_thro
             let holder = format!("holder-{number}");
             let answer = client.post(LEASES, &grant(&holder, TTL.as_millis() as u64, &format!("r/{number}")));
             let answer = answer.expect(201);
-            history.acks.push(Ack::new(&holder, &answer));
+            history.acks.push(history::ack(&holder, &answer));
             held.push((id_of(&answer), answer.token()));
         }
         cluster.pause(leader);
@@ -59,14 +60,16 @@ fn a_leader_stopped_for_two_and_a_half_ttls_takes_no_lease_that_was_renewed_thro
                 assert_eq!(read.expect(200).token(), *token, "seen on node {number}");
             }
         }
+        let mut changes = Vec::new();
         while let Some(message) = events.change_within(Duration::from_millis(300)) {
-            let change = Change::new(&message);
+            let change = history::change(&message);
             let ended = change.events.iter().find(|event| event.kind == "lease_ended");
             assert!(ended.is_none(), "a renewed lease ended: {ended:?}");
-            history.changes.push(change);
+            changes.push(change);
         }
         println!("n{} was stopped, n{} led on, {renewals} rounds of renewals", leader + 1, next + 1);
-        check_all(&history);
+        history.watched.push(history::watched("all", changes));
+        assert_kept(&history);
     }
 }
 
@@ -81,14 +84,7 @@ fn renew(cluster: &mut Cluster, numbers: &[usize], ids: &[&str], history: &mut H
         let answer = answer.expect(200);
         for (number, result) in answer.json["results"].as_array().unwrap().iter().enumerate() {
             assert!(result["renewed"].is_object(), "lease {number}: {result}");
-            let remaining = crate::http::span(&result["renewed"]["remaining"]);
-            history.acks.push(Ack {
-                lease: format!("holder-{number}"),
-                sent: answer.sent,
-                answered: answer.answered,
-                remaining,
-                deadline: answer.time() + remaining.as_millis() as u64,
-            });
+            history.acks.push(history::acked(&format!("holder-{number}"), &answer, &result["renewed"]));
         }
         return 1;
     }
