@@ -5,11 +5,15 @@
 //! with indices made once, so that a long run is judged in well under a second.
 
 pub mod fifo;
+pub mod linearizable;
 pub mod never_early;
+pub mod never_late;
 pub mod nothing_lost;
 pub mod once;
 pub mod one_holder;
 pub mod one_revision;
+pub mod revisions_rise;
+pub mod stays_ended;
 pub mod tokens_rise;
 pub mod watches;
 
@@ -41,15 +45,19 @@ impl fmt::Display for Contradiction {
 pub type Checker = (&'static str, fn(&History) -> Vec<Contradiction>);
 
 /// Every checker.
-pub const ALL: [Checker; 8] = [
+pub const ALL: [Checker; 12] = [
     (one_holder::NAME, one_holder::check),
     (tokens_rise::NAME, tokens_rise::check),
     (nothing_lost::NAME, nothing_lost::check),
     (never_early::NAME, never_early::check),
+    (never_late::NAME, never_late::check),
     (one_revision::NAME, one_revision::check),
     (watches::NAME, watches::check),
     (fifo::NAME, fifo::check),
     (once::NAME, once::check),
+    (linearizable::NAME, linearizable::check),
+    (stays_ended::NAME, stays_ended::check),
+    (revisions_rise::NAME, revisions_rise::check),
 ];
 
 /// Runs all checkers and returns everything they found.

@@ -50,8 +50,9 @@ pub struct History {
     pub watched: Vec<Watched>,
     /// Periods in which nothing was disturbed: no fault, a ready leader, no message older than the period on its way.
     pub calm: Vec<Span>,
-    /// Periods in which lease time could not go on: nobody led, or nothing could be committed.
-    pub outages: Vec<Span>,
+    /// Periods in which lease time could not go on: nobody led, or nothing could be committed;
+    /// none if nobody noted them.
+    pub outages: Option<Vec<Span>>,
     /// What the run is held against.
     pub bounds: Bounds,
 }
@@ -75,7 +76,9 @@ impl History {
         self.key_calls.extend(other.key_calls);
         self.watched.extend(other.watched);
         self.calm.extend(other.calm);
-        self.outages.extend(other.outages);
+        if let Some(outages) = other.outages {
+            self.outages.get_or_insert_default().extend(outages);
+        }
     }
 
     /// How many changes its watchers were told of, all together.

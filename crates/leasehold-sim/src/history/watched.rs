@@ -111,10 +111,10 @@ impl Watched {
 
     /// The revision up to which it was told everything it asked for, gaps aside.
     pub fn told_up_to(&self) -> u64 {
-        let revisions = self.told.iter().map(|told| match told {
+        let mut revisions = self.told.iter().map(|told| match told {
             Told::Change(change) => change.revision,
             Told::Progress(revision) | Told::Gap(revision) => *revision,
         });
-        revisions.last().unwrap_or(self.since)
+        revisions.next_back().unwrap_or(self.since)
     }
 }
