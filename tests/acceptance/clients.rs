@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold_sim::history::{History, Put, ReadBack, Told, Watched};
+use leasehold_sim::history::{
+    Call, History, KeyCall, KeyOutcome, KeyWhat, Outcome, Put, ReadBack, Told, Watched, What,
+};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
@@ -78,6 +80,8 @@ struct Worker {
     at: usize,
     /// Whether the latest answer needed more than one attempt.
     repeated: bool,
+    /// When the first attempt was sent that led to the latest answer.
+    began: Instant,
     seen: History,
 }
 
@@ -140,6 +144,7 @@ impl Run {
             client: Client::new(self.address(at)),
             at,
             repeated: false,
+            began: Instant::now(),
             seen: History::default(),
         }
     }
@@ -269,7 +274,7 @@ impl Worker {
     }
 
     fn insist_with(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-        let began = Instant::now();
+        self.began = Instant::now();
         self.client.patience = self.run.patience(path.contains("?wait="));
         self.repeated = self.rng.random_bool(LOST);
         if self.repeated {
@@ -289,7 +294,7 @@ impl Worker {
                 }
                 Err(_) => self.move_on(),
             }
-            assert!(began.elapsed() < INSIST, "{}: no answer to {method} {path} for {INSIST:?}", self.name);
+            assert!(self.began.elapsed() < INSIST, "{}: no answer to {method} {path} for {INSIST:?}", self.name);
             self.repeated = true;
             thread::sleep(Duration::from_millis(20));
         }
@@ -311,6 +316,13 @@ impl Worker {
         let waits = self.rng.random_bool(0.7);
         let path = if waits { format!("{LEASES}?wait={}s", WAIT.as_secs()) } else { LEASES.to_owned() };
         let answer = self.insist("POST", &path, &body);
+        let what = What::TryAcquire { lease: holder.clone() };
+        let outcome = match (answer.status, answer.json["holders"][0]["token"].as_u64()) {
+            (201, _) => Outcome::Granted { token: answer.token() },
+            (409, Some(token)) => Outcome::HeldBy { token },
+            (_, _) => Outcome::Unknown,
+        };
+        self.note_call(resource, what, outcome, &answer);
         match (answer.status, answer.code()) {
             (201, _) => self.note_hold(&holder, resource, &answer),
             (410, "lease_ended") => return self.seen.ends.push(history::end(&holder, &answer)),
@@ -336,10 +348,28 @@ impl Worker {
         if self.rng.random_bool(0.03) {
             return;
         }
-        self.release(&holder, &id);
+        self.release(&holder, &id, resource);
+        if self.rng.random_bool(0.2) {
+            let answer = self.insist("GET", &format!("{RESOURCES}/{resource}"), &Value::Null);
+            // A resource that nobody needs to remember is unknown, and free.
+            assert!(matches!(answer.status, 200 | 404), "{resource}: {}", answer.text);
+            let outcome = Outcome::Seen { holder: answer.json["holders"][0]["token"].as_u64() };
+            self.note_call(resource, What::Look, outcome, &answer);
+        }
         if self.rng.random_bool(0.3) {
             self.look(&holder, &id);
         }
+    }
+
+    fn note_call(&mut self, resource: &str, what: What, outcome: Outcome, answer: &Answer) {
+        let answered = (outcome != Outcome::Unknown).then(|| moment(answer.answered));
+        let (client, resource) = (self.name.clone(), resource.to_owned());
+        self.seen.calls.push(Call { client, resource, what, sent: moment(self.began), answered, outcome });
+    }
+
+    fn note_key_call(&mut self, key: &str, what: KeyWhat, outcome: KeyOutcome, answer: &Answer) {
+        let (client, key, answered) = (self.name.clone(), key.to_owned(), Some(moment(answer.answered)));
+        self.seen.key_calls.push(KeyCall { client, key, what, sent: moment(self.began), answered, outcome });
     }
 
     fn pause(&mut self, from: u64, to: u64) {
@@ -374,11 +404,13 @@ impl Worker {
         }
     }
 
-    fn release(&mut self, holder: &str, id: &str) {
+    fn release(&mut self, holder: &str, id: &str, resource: &str) {
         let sent = Instant::now();
         let answer = self.insist("DELETE", &lease(id), &Value::Null);
         assert_eq!(answer.status, 204, "{holder}: {}", answer.text);
         self.seen.releases.push(history::release(holder, sent, &answer));
+        let what = What::Release { lease: holder.to_owned(), token: None };
+        self.note_call(resource, what, Outcome::Released, &answer);
     }
 
     fn look(&mut self, holder: &str, id: &str) {
@@ -399,6 +431,8 @@ impl Worker {
         assert_eq!(answer.status, 200, "write {number} of {key} (repeated: {}): {}", self.repeated, answer.text);
         let revision = answer.json["revision"].as_u64().unwrap();
         let version = answer.json["version"].as_u64();
+        let expected = (number > 1).then_some(number - 1);
+        self.note_key_call(key, KeyWhat::CompareAndSet { expected, number }, KeyOutcome::Done, &answer);
         let answered = moment(answer.answered);
         self.seen.puts.push(Put { key: key.to_owned(), number, revision, version, answered });
         revision
@@ -412,6 +446,8 @@ impl Worker {
             status => panic!("{key}: {status} {}", answer.text),
         };
         let version = answer.json["version"].as_u64().unwrap_or(0);
+        let seen = (number > 0).then_some(number);
+        self.note_key_call(key, KeyWhat::Read, KeyOutcome::Read { number: seen }, &answer);
         self.seen.reads.push(ReadBack { key: key.to_owned(), number, version, sent: moment(answer.sent) });
     }
 }

@@ -31,6 +31,10 @@ impl Step for Access {
         }
     }
 
+    fn changes(&self) -> bool {
+        matches!(self, Access::Put(_) | Access::Swap(..))
+    }
+
     fn shown(state: &Option<u64>) -> Option<u64> {
         *state
     }

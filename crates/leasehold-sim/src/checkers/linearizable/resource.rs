@@ -47,6 +47,10 @@ impl Step for Turn {
         }
     }
 
+    fn changes(&self) -> bool {
+        matches!(self, Turn::Grant(_) | Turn::End(_))
+    }
+
     fn shown(state: &Register) -> Option<u64> {
         state.holder
     }

@@ -17,6 +17,9 @@ pub(super) trait Step {
     /// The object after this step; none if the step did not go so in that state.
     fn apply(&self, state: &Self::State) -> Option<Self::State>;
 
+    /// Whether the step may change the object in any state.
+    fn changes(&self) -> bool;
+
     /// The number that the object shows.
     fn shown(state: &Self::State) -> Option<u64>;
 
@@ -104,11 +107,11 @@ struct Try<T> {
     taken: Option<usize>,
 }
 
-impl<T: Eq> Try<T> {
+impl<T> Try<T> {
     fn at<S: Step<State = T>>(state: T, ops: &[Op<S>], open: &Open, taken: Option<usize>) -> Try<T> {
         let mut candidates = open.candidates();
-        // A call that changes nothing and may happen now can only do harm by happening later.
-        let idle = |op: &&usize| ops[**op].step.apply(&state).is_some_and(|after| after == state);
+        // A call that never changes anything and may happen now can only do harm by happening later.
+        let idle = |op: &&usize| !ops[**op].step.changes() && ops[**op].step.apply(&state).is_some();
         if let Some(op) = candidates.iter().find(idle).copied() {
             candidates = vec![op];
         }

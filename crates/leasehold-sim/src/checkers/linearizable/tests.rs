@@ -197,3 +197,59 @@ fn hundreds_of_overlapping_calls_are_judged_quickly() {
     let wrong = History { key_calls: calls, ..History::default() };
     assert_eq!((check(&wrong).len(), undecided(&wrong)), (1, vec![]));
 }
+
+/// Tries every order of every choice of calls, as slowly and plainly as possible.
+fn fits_plainly(ops: &[Op<key::Access>], taken: &mut Vec<usize>, state: Option<u64>) -> bool {
+    if ops.iter().enumerate().all(|(number, op)| op.to.is_none() || taken.contains(&number)) {
+        return true;
+    }
+    for (number, op) in ops.iter().enumerate().filter(|(number, _)| !taken.contains(number)).collect::<Vec<_>>() {
+        let left = ops.iter().enumerate().filter(|(other, _)| !taken.contains(other));
+        let in_time = left.filter_map(|(_, other)| other.to).all(|to| op.from <= to);
+        let Some(after) = op.step.apply(&state).filter(|_| in_time) else { continue };
+        taken.push(number);
+        if fits_plainly(ops, taken, after) {
+            return true;
+        }
+        taken.pop();
+    }
+    false
+}
+
+#[test]
+fn the_search_finds_what_trying_everything_finds() {
+    let mut seed = 7_u64;
+    let mut random = move |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    let (mut fit, mut misfit) = (0, 0);
+    for _ in 0..4000 {
+        let mut ops = Vec::new();
+        for number in 0..random(6) + 1 {
+            let some = random(4);
+            let some = (some > 0).then_some(some);
+            let step = match random(5) {
+                0 => key::Access::Put(some),
+                1 => key::Access::Put(Some(number + 1)),
+                2 => key::Access::Swap(some, number + 1),
+                3 => key::Access::Unlike(some),
+                _ => key::Access::Seen(some),
+            };
+            let from = random(20);
+            let to = (random(4) > 0).then(|| at(from + random(15)));
+            ops.push(Op { step, from: at(from), to, words: String::new() });
+        }
+        let plainly = fits_plainly(&ops, &mut Vec::new(), None);
+        let found = search::search(&ops, Moment::NEVER);
+        assert_eq!(found, if plainly { Verdict::Fits } else { Verdict::Never }, "{ops:?}");
+        *(if plainly { &mut fit } else { &mut misfit }) += 1;
+        if !plainly {
+            let until = search::first_misfit(&ops);
+            assert_eq!(search::search(&ops, until), Verdict::Never, "{ops:?}");
+            let sooner = ops.iter().filter_map(|op| op.to).filter(|to| *to < until).max();
+            assert!(sooner.is_none_or(|sooner| search::search(&ops, sooner) == Verdict::Fits), "{ops:?}");
+        }
+    }
+    assert!(fit > 500 && misfit > 500, "{fit} fit, {misfit} do not");
+}
