@@ -7,6 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_core::planted::{self, Bug};
 use leasehold_core::{LeaseId, Ttl};
 
 use crate::events::{Events, HandoverAsks};
@@ -150,6 +151,12 @@ impl Guard {
     }
 
     pub(crate) async fn end(&self, cause: LostCause) -> Result<(), Error> {
+        if planted::is(Bug::ValidUntilReleaseAnswered) && self.held.lost_cause().is_none() {
+            let held = Arc::clone(&self.held);
+            let answered = self.handle.ask(|done| Errand::Release { held, done: Some(done) }).await;
+            self.held.lose(cause);
+            return answered?;
+        }
         if !self.held.lose(cause) {
             return Err(self.held.lost_error(self.held.lost_cause().unwrap_or(LostCause::Expired)));
         }

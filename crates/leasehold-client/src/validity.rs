@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use leasehold_core::Remaining;
+use leasehold_core::planted::{self, Bug};
 
 use crate::Moment;
 
@@ -27,6 +28,11 @@ impl Validity {
             Remaining::Endless => None,
         };
         Validity { sent, lasts }
+    }
+
+    /// The validity that follows from an answer that came at `came`; it counts from the sending all the same.
+    pub fn of_answer(sent: Moment, came: Moment, remaining: Remaining) -> Validity {
+        Validity::new(if planted::is(Bug::DeadlineFromReply) { came } else { sent }, remaining)
     }
 
     /// When the request was sent.
@@ -87,7 +93,8 @@ impl Validity {
 
 /// A duration shortened so that it is over here before it is over at the service.
 fn safe(remaining: Duration) -> Duration {
-    remaining * (100 - DRIFT_PERCENT) / (100 + DRIFT_PERCENT)
+    let theirs = if planted::is(Bug::DriftOneSided) { 0 } else { DRIFT_PERCENT };
+    remaining * (100 - DRIFT_PERCENT) / (100 + theirs)
 }
 
 #[cfg(test)]

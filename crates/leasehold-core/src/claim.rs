@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::deadlines::Due;
 use crate::lease::{Lease, claim_size};
+use crate::planted::{self, Bug};
 use crate::queue::Waiter;
 use crate::resource::ResourceKey;
 use crate::{
@@ -117,6 +118,9 @@ impl State {
             return self.repeated(key, seq, receipt);
         }
         let answer = run(self);
+        if planted::is(Bug::ReceiptForgotten) {
+            return answer;
+        }
         let receipts_max = self.limits.receipts as usize;
         let Some(lease) = self.leases.get_mut(&key) else { return answer };
         let more = lease.more_mut();

@@ -1,9 +1,10 @@
 //! Granting a lease: repetitions first, then every check, then the change.
 
 use crate::lease::{Lease, Terms};
+use crate::planted::{self, Bug};
 use crate::{
-    Answer, Bound, Caller, Event, Fact, Grant, LeaseId, LeaseKey, LeaseTime, Metadata, Namespace, Outcome, Rejection,
-    Span, State, Ttl, fingerprint,
+    Answer, Bound, Caller, Event, Fact, Grant, LeaseId, LeaseKey, LeaseTime, LeaseView, Metadata, Namespace, Outcome,
+    Rejection, Span, State, Ttl, fingerprint,
 };
 
 impl State {
@@ -47,9 +48,19 @@ impl State {
             if let Some(lease) = self.leases.get(&key) {
                 let same = lease.identity == caller.identity && lease.fingerprint == fingerprint::of_grant(grant);
                 return Some(match same {
+                    true if planted::is(Bug::RetriedGrantFullTtl) => {
+                        let remaining = planted::whole(lease.ttl());
+                        Ok(Outcome::Granted(Box::new(LeaseView { remaining, ..self.lease_view(key) })))
+                    }
                     true => Ok(Outcome::Granted(Box::new(self.lease_view(key)))),
                     false => Err(Box::new(Rejection::IdInUse)),
                 });
+            }
+            if planted::is(Bug::LateCopyRunsAgain) {
+                let remembered = self.tombstones.get(&key).is_some();
+                self.tombstones.forget_one(&key);
+                self.namespaces.usage_mut(number).tombstones -= u32::from(remembered);
+                return None;
             }
             if let Some(tombstone) = self.tombstones.get(&key) {
                 let own = tombstone.identity == caller.identity;

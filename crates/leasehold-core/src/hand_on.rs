@@ -5,6 +5,7 @@
 //! two such waits never block each other. Waiters whose time is over are passed over; the sweep ends them.
 
 use crate::deadlines::Due;
+use crate::planted::{self, Bug};
 use crate::queue::{Place, Waiter};
 use crate::resource::{Resource, ResourceKey};
 use crate::{Ask, Event, LeaseKey, LeaseTime, NamespaceId, Revision, Span, State, Token, Wait};
@@ -105,7 +106,14 @@ impl State {
 
     /// The first waiter whose time is not over.
     fn first_living(&self, namespace: NamespaceId, row: &Resource) -> Option<(Place, Waiter)> {
-        row.queue.as_ref()?.iter().find(|(place, waiter)| self.is_living(namespace, *place, *waiter))
+        let mut living =
+            row.queue.as_ref()?.iter().filter(|(place, waiter)| self.is_living(namespace, *place, *waiter));
+        let first = living.next();
+        if planted::is(Bug::QueueNotFifo) {
+            let equal = |(place, _): &(Place, Waiter)| first.is_some_and(|(first, _)| first.0 == place.0);
+            return living.take_while(equal).last().or(first);
+        }
+        first
     }
 
     /// Tells whether neither the patience of a waiter nor its lease is over.
@@ -113,7 +121,7 @@ impl State {
         let lease = LeaseKey { namespace, id: waiter.lease };
         let row = self.leases.get(&lease).expect("a waiter is a living lease");
         let wait = row.wait(place.1).expect("a place belongs to a wait");
-        !wait.deadline.is_due(self.now) && !self.is_due(lease)
+        planted::is(Bug::DeadWaiterGranted) || !wait.deadline.is_due(self.now) && !self.is_due(lease)
     }
 
     fn asked_resources(&self, lease: LeaseKey, number: Revision) -> Vec<ResourceKey> {

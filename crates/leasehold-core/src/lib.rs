@@ -29,6 +29,7 @@ mod limits;
 mod namespaces;
 mod ordered;
 mod outcome;
+pub mod planted;
 mod query;
 mod queue;
 mod record;

@@ -3,6 +3,7 @@
 use crate::deadlines::Due;
 use crate::hand_on::Freed;
 use crate::lease::{Lease, claim_size};
+use crate::planted::{self, Bug};
 use crate::tombstones::Tombstone;
 use crate::{
     Answer, Bound, Caller, EndCause, EndView, Event, Fact, HeldClaim, Holder, LeaseId, LeaseKey, LeaseTime, Namespace,
@@ -62,7 +63,10 @@ impl State {
         let now = self.now;
         let lease = self.leases.get_mut(&key).expect("only living leases are extended");
         lease.renewed = now;
-        let (old, new) = (lease.deadline, lease.deadline.max(lease.ttl().deadline(now)));
+        let (old, mut new) = (lease.deadline, lease.deadline.max(lease.ttl().deadline(now)));
+        if planted::is(Bug::RenewalShortens) {
+            new = lease.ttl().deadline(now);
+        }
         if new != old {
             lease.deadline = new;
             self.deadlines.remove(old, Due::Lease(key));
@@ -110,7 +114,7 @@ impl State {
             Remaining::Endless => return Err(Box::new(Rejection::EndlessRevoke)),
         };
         let cause = EndCause::Revoked { by: caller.identity.clone(), reason: revoke.reason };
-        let rest = if revoke.now { Rest::None } else { Rest::UntilDeadline };
+        let rest = if revoke.now || planted::is(Bug::RevokeWithoutRest) { Rest::None } else { Rest::UntilDeadline };
         self.settle_held(key, events);
         self.end_resting(key, cause, rest, rest, events);
         Ok(Outcome::Revoked { may_act })
@@ -205,13 +209,25 @@ impl State {
             if let Some(more) = &lease.more {
                 for child in more.children.iter().rev() {
                     let child = LeaseKey { id: *child, ..key };
+                    if planted::is(Bug::ChildOutlivesParent) {
+                        self.leases.get_mut(&child).expect("a living lease has living children").more_mut().parent =
+                            None;
+                        continue;
+                    }
                     let deadline = self.leases.get(&child).map_or(until, |row| row.deadline.min(until));
                     open.push((child, deadline, EndCause::ParentEnded, below));
                 }
             }
             self.bury(key, &lease, cause.clone(), events);
             self.end_waits(key, &lease, &cause, events);
-            self.end_entries(key, &lease, events);
+            if planted::is(Bug::EntryLeftBehind) && cause == EndCause::Expired {
+                for entry in lease.more.iter().flat_map(|more| &more.entries) {
+                    let entry = self.entries.get_mut(&(key.namespace, entry.clone()));
+                    entry.expect("a lease lists what is there").lease = None;
+                }
+            } else {
+                self.end_entries(key, &lease, events);
+            }
             for claim in &lease.held {
                 let until = rest_until(self.now, rest, until, claim.cooldown);
                 let after = self.end_claim(key, &lease.holder, claim, &cause, until, events);

@@ -8,6 +8,7 @@ use crate::entry::{Entry, EntryKey};
 use crate::lease::{Lease, More, Terms, claim_size};
 use crate::namespaces::Namespaces;
 use crate::ordered::OrderedSet;
+use crate::planted::{self, Bug};
 use crate::resource::{Holders, Resource, ResourceKey};
 use crate::table::Table;
 use crate::tombstones::Tombstone;
@@ -343,7 +344,7 @@ fn lease_record(key: LeaseKey, lease: &Lease) -> LeaseRecord {
         fingerprint: lease.fingerprint,
         changed: lease.changed,
         held: lease.held.clone(),
-        waits: lease.waits().to_vec(),
+        waits: if planted::is(Bug::SnapshotForgetsWaiters) { Vec::new() } else { lease.waits().to_vec() },
         seq: more.map_or(0, |more| more.seq),
         receipts: more.map(|more| more.receipts.iter().cloned().collect()).unwrap_or_default(),
     }

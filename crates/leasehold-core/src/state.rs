@@ -12,6 +12,7 @@ use crate::entry::{Entry, EntryKey};
 use crate::lease::Lease;
 use crate::namespaces::Namespaces;
 use crate::ordered::OrderedSet;
+use crate::planted::{self, Bug};
 use crate::resource::{Resource, ResourceKey};
 use crate::shared::SharedHolders;
 use crate::table::Table;
@@ -108,6 +109,9 @@ impl State {
     /// most the limit, or flapping would keep the dead alive.
     pub fn take_over(&mut self) -> Applied {
         self.grace = self.limits.grace.min(self.now.since(self.taken_over));
+        if planted::is(Bug::GraceAtEveryTakeOver) {
+            self.grace = self.limits.grace;
+        }
         self.taken_over = self.now;
         self.applied(Vec::new(), Vec::new())
     }
@@ -147,11 +151,11 @@ impl State {
     }
 
     fn void(&self, appended_by: LeaderId, stamp: Stamp) -> Option<Void> {
-        if stamp.leader != appended_by {
+        if stamp.leader != appended_by && !planted::is(Bug::ForeignEntryCounts) {
             return Some(Void::OtherLeader);
         }
         let ahead = stamp.now.since(self.now);
-        (ahead > AHEAD_MAX).then_some(Void::TooFarAhead(ahead))
+        (ahead > AHEAD_MAX && !planted::is(Bug::ClockRunsAhead)).then_some(Void::TooFarAhead(ahead))
     }
 
     fn execute(&mut self, request: Request, events: &mut Vec<Event>) -> Answer {

@@ -6,6 +6,7 @@
 //! before that one has sealed it. The bytes carry no checksum of their own: the log record or the frame around them
 //! does. See docs/formats/entry.md.
 
+use leasehold_core::planted::{self, Bug};
 use leasehold_core::{LeaderId, LeaseTime, Request, Stamp, WallTime};
 
 use crate::command::{decode_request, encode_request};
@@ -21,6 +22,8 @@ const KIND_PARCEL: u8 = 2;
 
 /// Version, kind, term, node, now, wall, run, number, count.
 const HEADER: usize = 1 + 1 + 8 + 8 + 8 + 8 + 8 + 8 + 4;
+/// Where the stamp stands.
+const STAMP: std::ops::Range<usize> = 2..2 + 4 * 8;
 
 /// Which commands an entry carries: the node that took them knows its own by it when it applies them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,7 +106,9 @@ impl Pack {
         self.bytes[0] = ENTRY_VERSION;
         self.bytes[1] = kind;
         let words = [stamp.leader.term, stamp.leader.node, stamp.now.0, stamp.wall.0, origin.run, origin.number];
-        for (place, word) in self.bytes[2..HEADER - 4].chunks_exact_mut(8).zip(words) {
+        let stamped = planted::is(Bug::ForeignEntryCounts) && self.bytes[STAMP].iter().any(|byte| *byte != 0);
+        for (place, word) in self.bytes[2..HEADER - 4].chunks_exact_mut(8).zip(words).skip(if stamped { 4 } else { 0 })
+        {
             place.copy_from_slice(&word.to_le_bytes());
         }
         self.bytes[HEADER - 4..HEADER].copy_from_slice(&self.count.to_le_bytes());
@@ -121,6 +126,9 @@ impl Pack {
         }
         let mut pack = Pack::with_capacity(head.commands.len());
         pack.append(head.commands, count);
+        if planted::is(Bug::ForeignEntryCounts) {
+            pack.bytes[STAMP].copy_from_slice(&bytes[STAMP]);
+        }
         Ok((pack, head.origin))
     }
 }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt, stream};
+use leasehold_core::planted::{self, Bug};
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use openraft::type_config::TypeConfigExt;
 use parking_lot::Mutex;
@@ -229,6 +230,9 @@ impl RaftLogStorage<Types> for LogStore {
         let (done, durable) = Types::oneshot();
         let stored = StoredVote(convert::vote_to_disk(vote));
         self.change(1, Some(IOFlushed::signal(done)), |log| log.save_vote(stored))?;
+        if planted::is(Bug::VoteNotDurable) {
+            return Ok(());
+        }
         durable.await.unwrap_or_else(|_| Err(closed()))
     }
 
@@ -244,6 +248,12 @@ impl RaftLogStorage<Types> for LogStore {
             .collect();
         let count = records.len();
         let bytes = records.iter().map(|(_, record)| record.0.written_len() as u64 + RECORD_OVERHEAD).sum();
+        let callback = if planted::is(Bug::FsyncSkipped) {
+            callback.io_completed(Ok(()));
+            IOFlushed::noop()
+        } else {
+            callback
+        };
         let append = || self.change(count, Some(callback), |log| log.append(records));
         let can_move = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
         if can_move && self.fills_chunk(count, bytes) { tokio::task::block_in_place(append) } else { append() }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_core::LeaderId;
+use leasehold_core::planted::{self, Bug};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -92,6 +93,7 @@ impl<L: Log, C: Clocks + Clone> Proposer<L, C> {
                     way.is_well();
                     pending.refuse(number, &Failure::DiskFull);
                 }
+                Err(Unavailable::Unknown(_)) if planted::is(Bug::ParcelSentTwice) => pending.take_back(number),
                 Err(unavailable @ Unavailable::Unknown(_)) => {
                     debug!(%unavailable, "a parcel has no known outcome yet");
                     pending.doubt(number, patience, unavailable.to_string());

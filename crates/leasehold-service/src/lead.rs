@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use leasehold_core::planted::{self, Bug};
 use leasehold_core::{LeaderId, LeaseTime, Span, Stamp};
 use leasehold_log::{Origin, Pack};
 use tokio::sync::watch;
@@ -32,6 +33,8 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(5);
 struct Term<C> {
     leader: LeaderId,
     clock: LeaseClock<C>,
+    /// What the clock showed when the last entry was stamped.
+    stamped: LeaseTime,
     in_flight: Arc<InFlight>,
     /// A parcel of another node that waits for its turn.
     parcel: Option<Parcel>,
@@ -53,7 +56,7 @@ impl<L: Log, C: Clocks + Clone> Proposer<L, C> {
         info!(%leader, lease_time = pulse.now.0, grace_ms = grace.0, "leading");
         let clock = LeaseClock::start(self.clocks.clone(), pulse.now, grace);
         let in_flight = Arc::new(InFlight::default());
-        let mut term = Term { leader, clock, in_flight, parcel: None, parcel_next: false };
+        let mut term = Term { leader, clock, stamped: pulse.now, in_flight, parcel: None, parcel_next: false };
         let mut seen = pulse.now;
         while *leadership.borrow() == Leadership::Leads(leader) {
             if term.in_flight.was_refused() {
@@ -220,7 +223,9 @@ async fn wait_for_landing<C>(term: &Term<C>, leadership: &mut watch::Receiver<Le
 
 /// The stamp is read here, after the last command was put in.
 fn stamped<C: Clocks>(term: &mut Term<C>, pack: Pack, origin: Origin) -> Bytes {
-    let stamp = Stamp { leader: term.leader, now: term.clock.read(), wall: term.clock.wall() };
+    let before = std::mem::replace(&mut term.stamped, term.clock.read());
+    let now = if planted::is(Bug::StampCached) { before } else { term.stamped };
+    let stamp = Stamp { leader: term.leader, now, wall: term.clock.wall() };
     Bytes::from(pack.seal(stamp, origin))
 }
 

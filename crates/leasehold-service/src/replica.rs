@@ -8,12 +8,17 @@
 use std::io;
 use std::sync::Arc;
 
-use leasehold_core::{Applied, LeaseTime, Request, Revision, Span, Stamp, State};
+use leasehold_core::planted::{self, Bug};
+use leasehold_core::{
+    AHEAD_MAX, Applied, Command, LeaseTime, LeaseView, Namespace, Outcome, Renewal, Request, Revision, Span, Stamp,
+    State,
+};
 use leasehold_log::{BODY_VERSION, BodyError, Origin, open, read_body, write_body};
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::attached::Attached;
+use crate::lanes::{Reply, ReplyTo};
 use crate::log::{Committed, Machine, Position, View};
 use crate::parking::Parking;
 use crate::pending::Pending;
@@ -45,6 +50,7 @@ pub struct Replica {
     pub(crate) parking: Parking,
     pub(crate) pending: Arc<Pending>,
     pub(crate) attached: Attached,
+    pub(crate) clock: planted::NodeClock,
 }
 
 impl Default for Replica {
@@ -64,6 +70,7 @@ impl Replica {
             parking: Parking::default(),
             pending: Arc::default(),
             attached: Attached::default(),
+            clock: planted::NodeClock::default(),
         }
     }
 
@@ -133,6 +140,20 @@ impl Replica {
         Ok(Copy { state, ring })
     }
 
+    /// Answers a renewal from this copy, before it is carried out: a mistake that can be planted. Gives whom to answer then.
+    pub(crate) fn acknowledge_early(&self, namespace: &Namespace, command: &Command, reply: ReplyTo) -> ReplyTo {
+        let Command::Renew(renew) = command else { return reply };
+        let promise = |view: LeaseView| {
+            let LeaseView { ttl, changed, .. } = view;
+            Renewal { remaining: planted::whole(ttl), ttl, changed }
+        };
+        let results =
+            self.look(|state| renew.leases.iter().map(|id| state.lease(namespace, *id).map(promise)).collect());
+        let (now, revision) = self.present();
+        reply.send(Ok(Reply { answer: Ok(Outcome::Renewed(results)), now, revision, forwarded_to: None }));
+        ReplyTo::Caller(oneshot::channel().0)
+    }
+
     fn publish(&self, pulse: Pulse, revision: Revision) {
         *self.pulse.lock() = pulse;
         self.applied.notify_one();
@@ -156,8 +177,13 @@ impl Machine for Replica {
         let mut copy = self.copy.write();
         let mut origin = Origin::default();
         let mut applied = match (entry, decoded) {
-            (_, Some(decoded)) => {
+            (_, Some(mut decoded)) => {
                 origin = decoded.origin;
+                if planted::is(Bug::ClockInApply)
+                    && let Some(gone) = self.clock.since_last()
+                {
+                    decoded.stamp.now = copy.state.now().after(gone.min(AHEAD_MAX));
+                }
                 copy.state.apply(at.leader, decoded.stamp, decoded.requests)
             }
             (Committed::TakeOver, None) => copy.state.take_over(),
@@ -225,7 +251,8 @@ impl View for Frozen {
     const FORM: u8 = BODY_VERSION;
 
     fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        let tail = self.changes.iter().flat_map(|change| &change.events);
+        let forgotten = if planted::is(Bug::EventDroppedAtCompaction) { self.changes.len() } else { 0 };
+        let tail = self.changes.iter().skip(forgotten).flat_map(|change| &change.events);
         write_body(self.state.records(), self.floor, tail, out)?;
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use leasehold_core::planted::{self, Bug};
 use leasehold_core::{
     Asks, Caller, Command, Compare, KEY_MAX, LeaseId, LeaseTime, Limits, Namespace, Operand, Outcome, Request,
     Revision, Rights, State, WriteOp,
@@ -113,6 +114,9 @@ trait Reach: Send + Sync {
 impl<L: Log> Reach for Arc<L> {
     fn barrier(&self) -> BoxFuture<'static, Result<(), Unavailable>> {
         let log = Arc::clone(self);
+        if planted::is(Bug::ReadWithoutBarrier) && matches!(*log.leadership().borrow(), Leadership::Leads(_)) {
+            return Box::pin(async { Ok(()) });
+        }
         Box::pin(async move { log.read_barrier().await })
     }
 
@@ -154,6 +158,10 @@ impl Service {
         let lanes = Arc::new(Lanes::default());
         let disk = Arc::new(DiskGuard::new(options.data, options.disk_reserve));
         let vitals = Arc::new(Vitals::default());
+        replica.clock.set({
+            let clocks = clocks.clone();
+            move || clocks.read().monotonic
+        });
         let proposer = Proposer {
             log: Arc::clone(&log),
             clocks,
@@ -213,6 +221,11 @@ impl Service {
     pub(crate) fn take_on(&self, caller: &Caller, namespace: &Namespace, command: Command, reply: ReplyTo) {
         match self.admit(caller, namespace, &command) {
             Ok(()) => {
+                let reply = if planted::is(Bug::RenewalAcknowledgedEarly) && self.0.vitals.leads() {
+                    self.0.replica.acknowledge_early(namespace, &command, reply)
+                } else {
+                    reply
+                };
                 let request = Request { caller: caller.clone(), namespace: namespace.clone(), command };
                 self.0.lanes.push(&request, reply);
             }

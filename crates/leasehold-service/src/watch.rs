@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_core::planted::{self, Bug};
 use leasehold_core::{Event, Namespace, Revision};
 use tokio::sync::watch;
 
@@ -68,7 +69,8 @@ impl Watch {
         }
         replica.changes(since, 0).map_err(|oldest| Failure::Compacted { oldest })?;
         let namespace = namespace.clone();
-        Ok(Watch { replica, revisions, stop, namespace, filter, seen: since, told: since, ready: VecDeque::new() })
+        let seen = if planted::is(Bug::EventTwiceOnResume) { Revision(since.0.saturating_sub(1)) } else { since };
+        Ok(Watch { replica, revisions, stop, namespace, filter, seen, told: since, ready: VecDeque::new() })
     }
 
     /// The revision after which the watch delivers.

@@ -11,7 +11,7 @@ use leasehold_core::{Patience, Span};
 
 use super::transport::CALL_TIMEOUT;
 use super::{Error, HttpClient, new_lease_id};
-use crate::Validity;
+use crate::{Moment, Validity};
 
 /// The pause before a repetition, and the longest one it grows to.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -120,7 +120,7 @@ impl Acquire {
             (LeaseState::Waiting, Patience::For(_) | Patience::Endless) => return Ok(Next::Repeat),
             (LeaseState::Live | LeaseState::Ending, _) => {}
         }
-        let validity = Validity::new(sent, lease.remaining.0);
+        let validity = Validity::of_answer(sent, Moment::now(), lease.remaining.0);
         // The time left counts from the grant, which came long after the sending: only a renewal tells it.
         let waited = lease.held.iter().any(|claim| claim.waited.0 > Span::ZERO);
         if waited || validity.is_over() {

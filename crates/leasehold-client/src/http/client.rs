@@ -98,7 +98,7 @@ impl HttpClient {
         let answer = self.transport.call(&call).await?;
         let sent: Moment = answer.sent;
         let renewed: RenewAnswer = answer.read()?;
-        Ok((renewed, Validity::new(sent, renewed.remaining.0)))
+        Ok((renewed, Validity::of_answer(sent, Moment::now(), renewed.remaining.0)))
     }
 
     /// Renews many leases; each gets an answer of its own.

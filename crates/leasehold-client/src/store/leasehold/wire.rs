@@ -58,7 +58,9 @@ pub(super) fn granted(lease: &grpc::Lease, wish: &Wish, pairs: &[Pair], now: u64
     let remaining = remaining(lease.remaining_ms, lease.remaining_endless);
     let here = Moment::now();
     let validities = pairs.iter().map(|(sent, then)| match remaining {
-        Remaining::For(span) => Validity::new(*sent, Remaining::For(Span(span.0 + now.saturating_sub(*then)))),
+        Remaining::For(span) => {
+            Validity::of_answer(*sent, here, Remaining::For(Span(span.0 + now.saturating_sub(*then))))
+        }
         Remaining::Endless => Validity::new(*sent, Remaining::Endless),
     });
     let validity = validities.reduce(|one, other| one.longer(other, here));
@@ -78,7 +80,7 @@ fn remaining(ms: u64, endless: bool) -> Remaining {
 pub(super) fn renewed(result: &grpc::RenewResult, sent: Moment) -> Result<Validity, Error> {
     match &result.result {
         Some(renew_result::Result::Renewed(renewed)) => {
-            Ok(Validity::new(sent, remaining(renewed.remaining_ms, renewed.remaining_endless)))
+            Ok(Validity::of_answer(sent, Moment::now(), remaining(renewed.remaining_ms, renewed.remaining_endless)))
         }
         Some(renew_result::Result::Problem(problem)) => Err(error((**problem).clone())),
         None => Err(strange("a renewal without a result")),
