@@ -180,7 +180,7 @@ impl<M: Machine> Reader<M> {
         stopped.unwrap_or_else(|| Unavailable::Unreachable(words()))
     }
 
-    async fn catch_up(&self, index: u64, deadline: Instant) -> Result<(), Unavailable> {
+    pub(crate) async fn catch_up(&self, index: u64, deadline: Instant) -> Result<(), Unavailable> {
         if planted::is(Bug::ReadBeforeCaughtUp) {
             return Ok(());
         }

@@ -17,6 +17,9 @@ mod barrier;
 mod change;
 mod checkpoint;
 mod cluster;
+#[cfg(all(test, feature = "planted"))]
+#[path = "../../leasehold-core/tests/contrast/mod.rs"]
+mod contrast;
 mod convert;
 mod directory;
 mod error;
@@ -42,6 +45,8 @@ mod suite;
 mod task;
 mod torn;
 mod types;
+#[cfg(all(test, feature = "planted"))]
+mod unsynced;
 mod wal;
 mod world;
 

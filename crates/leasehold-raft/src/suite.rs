@@ -15,7 +15,7 @@ use crate::store::LogStore;
 use crate::types::Types;
 use crate::wal::ChunkLimits;
 
-struct Nothing;
+pub(crate) struct Nothing;
 
 impl Machine for Nothing {
     type View = Nothing;

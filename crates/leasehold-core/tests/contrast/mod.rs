@@ -1,7 +1,7 @@
 //! A scenario without a mistake, and with it.
 //!
 //! What is planted holds for a whole process, so the test starts itself again: the new process plants the mistake and
-//! runs the scenario, and must come to the other result. A test has the name of its mistake.
+//! runs the scenario, and must come to the other result. A test has the name of its mistake, which no other has in its own.
 
 use std::fmt::Debug;
 use std::process::Command;
@@ -24,7 +24,7 @@ pub(crate) fn contrast<T: Debug + PartialEq>(bug: Bug, scenario: impl FnOnce() -
     assert_eq!(scenario(), well, "with nothing planted");
     let test = bug.name().replace('-', "_");
     let mut again = Command::new(std::env::current_exe().unwrap());
-    let output = again.env(PLANT, bug.name()).args(["--exact", &test]).output().unwrap();
+    let output = again.env(PLANT, bug.name()).arg(&test).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
