@@ -95,8 +95,6 @@ bugs! {
     DriftOneSided = "drift-one-sided" breaks [1];
     /// A watch that is resumed delivers the last change its watcher saw once more (promise 7).
     EventTwiceOnResume = "event-twice-on-resume" breaks [7];
-    /// A snapshot replaces the log before it is synced (promises 3, 16).
-    SnapshotNotSynced = "snapshot-not-synced" breaks [3, 16];
 }
 
 impl Bug {

@@ -1,4 +1,5 @@
 //! What planted mistakes do to the log and to reads, where nothing above can hide it.
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ fn run<T>(scenario: impl Future<Output = T>) -> T {
 
 /// A log whose next flush fails.
 fn failing(dir: &tempfile::TempDir) -> LogStore {
-    let (store, _) = LogStore::open(dir.path(), ChunkLimits::default(), Fatal::new()).unwrap();
+    let (store, _) = LogStore::open(dir.path(), ChunkLimits::default(), Fatal::new(), None).unwrap();
     store.flushes().fail_next.store(true, std::sync::atomic::Ordering::Relaxed);
     store
 }

@@ -23,8 +23,8 @@ pub(crate) fn contrast<T: Debug + PartialEq>(bug: Bug, scenario: impl FnOnce() -
     assert_eq!(planted(), None);
     assert_eq!(scenario(), well, "with nothing planted");
     let test = bug.name().replace('-', "_");
-    let mut again = Command::new(std::env::current_exe().unwrap());
-    let output = again.env(PLANT, bug.name()).arg(&test).output().unwrap();
+    let mut again = Command::new(std::env::current_exe().expect("a test knows its file"));
+    let output = again.env(PLANT, bug.name()).arg(&test).output().expect("a test can be started");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
