@@ -34,7 +34,8 @@ pub struct Attempt {
     pub over_by: Option<Moment>,
 }
 
-/// What a lease asked of a resource. Only what is unusual must be noted: usual is one exclusive claim, without priority.
+/// What a lease asked of a resource. Only what is unusual must be noted: usual is to ask once and without priority. A
+/// lease that asks for the same resource several times notes each time.
 #[derive(Clone, Debug)]
 pub struct Ask {
     /// Which lease.
@@ -128,7 +129,7 @@ pub struct Look {
     pub sent: Moment,
     /// When it was answered.
     pub answered: Moment,
-    /// Whether it lives.
+    /// Whether it lives; one whose time is over and whose end is only not recorded yet does not.
     pub lives: bool,
     /// All that it held.
     pub held: Vec<Held>,

@@ -2,8 +2,9 @@
 //!
 //! Every moment is true time since the start of the run, so the moments of all clients compare, whatever their own clocks
 //! say. A lease is named by its holder, which every run makes unique; streams of events name it by its digest too, and
-//! its `lease_granted` event ties the two together. Facts that nobody wrote down are never held against anybody: a
-//! history may leave out what its recorder does not know.
+//! its `lease_granted` event ties the two together. A history may leave out what its recorder does not know, and nobody is
+//! blamed for it; but whatever ends or extends a lease by a command must be there: releases, revokes, kinships, and
+//! attempts without an answer. A backup that is restored begins a new history; only tokens go on.
 
 mod calls;
 mod facts;

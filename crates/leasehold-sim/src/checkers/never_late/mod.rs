@@ -189,5 +189,4 @@ impl<'a> Proofs<'a> {
 }
 
 #[cfg(test)]
-#[path = "never_late_tests.rs"]
 mod tests;
