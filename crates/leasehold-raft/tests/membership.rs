@@ -275,6 +275,26 @@ async fn a_removed_node_hears_of_it_and_disturbs_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_asks_a_removed_one_first_is_admitted_by_the_next() {
+    let mut cluster = Cluster::of_three(patient).await;
+    let (leader, gone) = (cluster.leader().await, cluster.follower().await);
+    let answer = change(cluster.node(leader), ClusterChange::Remove { node: cluster.id(gone) }).await;
+    assert_eq!(answer.unwrap(), ClusterChanged::Removed);
+    let removed = cluster.nodes[gone].take().unwrap();
+    hears_of_its_removal(&removed).await;
+    let addresses = vec![cluster.address(gone), cluster.address(leader)];
+    let fourth = cluster.joiner("n4", leader, |options| {
+        patient(options);
+        options.peers.as_mut().unwrap().formation = Formation::Join(addresses.clone());
+    });
+    cluster.start(fourth).await;
+    cluster.propose(0..10).await;
+    cluster.all_have(&payloads(10)).await;
+    removed.node.shutdown().await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removal_that_would_end_the_cluster_is_refused() {
     let mut cluster = Cluster::of_one(patient).await;
     let words = refusal(change(cluster.node(0), ClusterChange::Remove { node: cluster.id(0) }).await);

@@ -50,6 +50,10 @@ pub(super) async fn answer_one<M: Machine>(
 async fn verdict<M: Machine>(changes: &Changes<M>, hello: &Hello, question: &Question) -> Verdict {
     let decided = async {
         match question {
+            // Whoever is no member speaks for no cluster.
+            Question::Join(_) if changes.roster.removed().borrow().is_some() => {
+                Err(ChangeError::NotNow("the node that was asked is no member any more; ask another one".into()))
+            }
             // Asked at any member; passed on once.
             Question::Join(_) if hello.is_joiner() => changes.attempt(question).await,
             _ if hello.is_joiner() => Err(ChangeError::Refused("a node that is no member can only ask to join".into())),
