@@ -85,21 +85,23 @@ impl<L: Log, C: Clocks + Clone> Proposer<L, C> {
                 Err(refusal @ (Unavailable::NotLeader { .. } | Unavailable::Unreachable(_))) => {
                     debug!(%refusal, "the leader did not take a parcel");
                     match way.is_blocked() < patience {
-                        true => pending.take_back(number),
-                        false => pending.refuse(number, &unavailable(false, format!("{name} leads; {refusal}"))),
+                        true => pending.take_back(number, leader),
+                        false => {
+                            pending.refuse(number, leader, &unavailable(false, format!("{name} leads; {refusal}")))
+                        }
                     }
                 }
                 Err(Unavailable::NoRoom) => {
                     way.is_well();
-                    pending.refuse(number, &Failure::DiskFull);
+                    pending.refuse(number, leader, &Failure::DiskFull);
                 }
-                Err(Unavailable::Unknown(_)) if planted::is(Bug::ParcelSentTwice) => pending.take_back(number),
+                Err(Unavailable::Unknown(_)) if planted::is(Bug::ParcelSentTwice) => pending.take_back(number, leader),
                 Err(unavailable @ Unavailable::Unknown(_)) => {
                     debug!(%unavailable, "a parcel has no known outcome yet");
-                    pending.doubt(number, patience, unavailable.to_string());
+                    pending.doubt(number, leader, patience, unavailable.to_string());
                 }
                 Err(stopped @ Unavailable::Stopped(_)) => {
-                    pending.refuse(number, &unavailable(true, stopped.to_string()));
+                    pending.refuse(number, leader, &unavailable(true, stopped.to_string()));
                 }
             }
             way.in_flight.land();

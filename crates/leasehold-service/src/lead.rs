@@ -171,18 +171,20 @@ impl<L: Log, C: Clocks + Clone> Proposer<L, C> {
                 let origin = self.pending().origin(number);
                 let payload = stamped(term, segment.pack, origin);
                 self.pending().send(number, term.leader, false, payload.clone(), segment.replies);
-                let (pending, patience) = (Arc::clone(self.pending()), self.leaderless_patience);
+                let (pending, patience, leader) = (Arc::clone(self.pending()), self.leaderless_patience, term.leader);
                 let done = landing(term, move |result| match result {
                     // The callers were answered when it was applied.
                     Ok(_) => {}
                     Err(unavailable @ (Unavailable::Unknown(_) | Unavailable::NoRoom)) => {
                         debug!(%unavailable, "an entry has no known outcome yet");
-                        pending.doubt(number, patience, unavailable.to_string());
+                        pending.doubt(number, leader, patience, unavailable.to_string());
                     }
-                    Err(Unavailable::NotLeader { .. } | Unavailable::Unreachable(_)) => pending.take_back(number),
+                    Err(Unavailable::NotLeader { .. } | Unavailable::Unreachable(_)) => {
+                        pending.take_back(number, leader)
+                    }
                     Err(stopped @ Unavailable::Stopped(_)) => {
                         warn!(%stopped, "an entry has no known outcome");
-                        pending.refuse(number, &unavailable(true, stopped.to_string()));
+                        pending.refuse(number, leader, &unavailable(true, stopped.to_string()));
                     }
                 });
                 self.log.propose(term.leader, payload, done).await;

@@ -2,7 +2,8 @@
 //!
 //! Every parcel of commands has a number, which its entry carries. When this node applies that entry it answers the
 //! callers, whoever led meanwhile. When a later leader's first entry is applied before it, its own entry is not in
-//! the log and never will be: it comes back to be sent again, and so takes effect once. Of what is lost from sight
+//! the log and never will be: it comes back to be sent again, and so takes effect once. What a leader says of a parcel
+//! counts only while the parcel is its: said late, it must not bring back what was sent to the next one. Of what is lost from sight
 //! (a leader that does not answer, a snapshot in place of entries) the callers are told that it may have happened.
 
 use std::borrow::Cow;
@@ -121,27 +122,27 @@ impl Pending {
         sent.into_values().for_each(|sent| refuse(sent.replies, &failure));
     }
 
-    /// A parcel was not taken, and certainly never will be.
-    pub(crate) fn take_back(&self, number: u64) {
+    /// A parcel was not taken by this leader, and certainly never will be.
+    pub(crate) fn take_back(&self, number: u64, by: LeaderId) {
         let mut inside = self.inside.lock();
-        if let Some(sent) = inside.sent.remove(&number) {
+        if let Some(sent) = inside.take_sent(number, by) {
             inside.take_back(number, sent);
         }
         drop(inside);
         self.came_back.notify_one();
     }
 
-    /// A parcel was refused, or its outcome will never be known here.
-    pub(crate) fn refuse(&self, number: u64, failure: &Failure) {
-        let sent = self.inside.lock().sent.remove(&number);
+    /// A parcel was refused by this leader, or its outcome will never be known here.
+    pub(crate) fn refuse(&self, number: u64, by: LeaderId, failure: &Failure) {
+        let sent = self.inside.lock().take_sent(number, by);
         if let Some(sent) = sent {
             refuse(sent.replies, failure);
         }
     }
 
-    /// The way to the leader broke with a parcel on it: it is waited for a little longer.
-    pub(crate) fn doubt(&self, number: u64, patience: Duration, why: String) {
-        if let Some(sent) = self.inside.lock().sent.get_mut(&number) {
+    /// The way to this leader broke with a parcel on it: it is waited for a little longer.
+    pub(crate) fn doubt(&self, number: u64, by: LeaderId, patience: Duration, why: String) {
+        if let Some(sent) = self.inside.lock().sent.get_mut(&number).filter(|sent| sent.leader == by) {
             sent.until = sent.until.min(Instant::now() + patience);
             sent.why = why.into();
         }
@@ -187,6 +188,11 @@ impl Pending {
 }
 
 impl Inside {
+    /// A parcel that was sent to this leader, and not to another one since.
+    fn take_sent(&mut self, number: u64, to: LeaderId) -> Option<Sent> {
+        self.sent.get(&number).is_some_and(|sent| sent.leader == to).then(|| self.sent.remove(&number))?
+    }
+
     fn take_back(&mut self, number: u64, sent: Sent) {
         let (pack, _) = Pack::unpack(&sent.bytes).expect("it was packed here");
         self.returned.insert(number, Segment { pack, replies: sent.replies });
@@ -201,5 +207,34 @@ pub(crate) fn unavailable(may_have_happened: bool, why: impl Into<Cow<'static, s
 fn refuse(replies: Vec<ReplyTo>, failure: &Failure) {
     for reply in replies {
         reply.send(Err(failure.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: LeaderId = LeaderId { term: 1, node: 1 };
+    const SECOND: LeaderId = LeaderId { term: 2, node: 2 };
+
+    /// Commands that were sent to one leader, came back when another took over, and were sent to that one.
+    fn sent_again() -> (Pending, u64) {
+        let pending = Pending::default();
+        let parcel = || Bytes::from(Pack::new().parcel(pending.origin(1)));
+        pending.send(1, FIRST, true, parcel(), Vec::new());
+        pending.taken_over(SECOND);
+        let (number, _) = pending.next(&Lanes::default()).expect("it came back");
+        pending.send(number, SECOND, true, parcel(), Vec::new());
+        (pending, number)
+    }
+
+    #[test]
+    fn a_late_word_of_the_leader_before_does_not_bring_back_what_its_successor_has() {
+        let (pending, number) = sent_again();
+        pending.take_back(number, FIRST);
+        pending.refuse(number, FIRST, &Failure::DiskFull);
+        assert!(!pending.has_returned() && !pending.is_empty());
+        pending.take_back(number, SECOND);
+        assert!(pending.has_returned());
     }
 }
