@@ -76,6 +76,7 @@ pub(crate) fn look(lease: &str, answer: &Answer) -> Look {
     let held = held.map(|held| Held {
         resource: held["resource"].as_str().unwrap().to_owned(),
         token: held["token"].as_u64().unwrap(),
+        since: None,
     });
     Look {
         lease: lease.to_owned(),

@@ -32,6 +32,8 @@ pub(crate) enum Fault {
     Rate { node: HostId, rate: f64 },
     /// Leadership is handed to another node.
     Transfer,
+    /// Again and again.
+    Flap,
     /// A node writes a snapshot, and its log is cut.
     Snapshot { node: HostId },
     /// A new node joins the cluster.
@@ -83,7 +85,10 @@ pub(crate) fn draw(targets: &Targets, chance: &mut StdRng) -> Option<(Fault, u64
         16 => (Fault::SlowDisk { node, millis: chance.random_range(20..1200) }, lasts),
         17 => (Fault::WallJump { node, millis: chance.random_range(-7_200_000..7_200_000) }, 0),
         18 => (Fault::Rate { node, rate: rate(targets.drift, chance) }, 0),
-        19 => (Fault::Transfer, 0),
+        19 => match chance.random_range(0..3) {
+            0 => (Fault::Flap, long + 2000),
+            _ => (Fault::Transfer, 0),
+        },
         20 => (Fault::Snapshot { node }, 0),
         21 if targets.changes => (Fault::Join, 0),
         22 if targets.changes && targets.nodes.len() > 3 => (Fault::Remove { node }, 0),
@@ -171,6 +176,10 @@ impl Open {
         for ((until, count), fault) in open {
             self.faults.insert((until.min(now), count), fault);
         }
+    }
+
+    pub(crate) fn flaps(&self) -> bool {
+        self.faults.values().any(|fault| matches!(fault, Fault::Flap))
     }
 
     /// Those that are still open.

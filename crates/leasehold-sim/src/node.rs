@@ -253,6 +253,10 @@ impl Desk {
                 let done = service.execute_waiting(&caller, &namespace, command).await;
                 self.say(0, Answer::Done(done));
             }
+            Question::Queue(command) => {
+                let done = service.execute(&caller, &namespace, command).await;
+                self.say(0, Answer::Done(done));
+            }
             Question::Look(lease, resource) => {
                 let look = |state: &leasehold_core::State| {
                     let seen = state.resource(&namespace, &resource);

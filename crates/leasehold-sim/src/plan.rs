@@ -75,7 +75,9 @@ impl Plan {
     pub fn unpromised(&self) -> &'static [&'static str] {
         match self.kind {
             Kind::Calm | Kind::Stormy => &[],
-            Kind::Beyond => &[one_holder::NAME, never_early::NAME, never_late::NAME, linearizable::NAME],
+            Kind::Beyond => {
+                &[one_holder::NAME, never_early::NAME, never_late::NAME, linearizable::NAME, nothing_lost::NAME]
+            }
             Kind::Restored => &[
                 one_holder::NAME,
                 never_early::NAME,

@@ -30,8 +30,10 @@ const CLIENTS_FROM: HostId = 100;
 const NODES_MAX: usize = 7;
 /// How long after the last fault it counts as calm, in milliseconds.
 const CALM_AFTER: u64 = 3_000;
-/// Lease time that has not moved for so long stood still, in milliseconds.
+/// A cluster that has committed nothing for so long stood still, in milliseconds.
 const STANDSTILL: u64 = 700;
+/// How often leadership changes while it flaps, in milliseconds.
+const FLAP: u64 = 450;
 
 /// What came out of a run.
 #[derive(Debug)]
@@ -93,7 +95,7 @@ struct Run {
 #[derive(Default)]
 struct Calm(Option<u64>);
 
-/// When lease time last moved, and to where.
+/// When an entry was last applied, or nobody led, and the last entry.
 #[derive(Default)]
 struct Moved {
     at: u64,
@@ -180,15 +182,16 @@ impl Run {
         self.note_progress(now);
     }
 
-    /// Notes whether lease time moves, and whether it is calm.
+    /// Notes whether the cluster goes on, and whether it is calm.
     fn note_progress(&mut self, now: u64) {
-        let time = self.ups().iter().map(|(_, up)| up.service.present().0.0).max().unwrap_or(0);
-        if time > self.moved.to {
-            if now - self.moved.at > STANDSTILL {
+        let applied = self.ups().iter().filter_map(|(_, up)| up.node.metrics().last_applied).max().unwrap_or(0);
+        let led = self.leader().is_some();
+        if applied > self.moved.to || !led {
+            if now - self.moved.at > STANDSTILL || !led {
                 let (from, to) = (Moment::millis(self.moved.at), Moment::millis(now));
                 self.shared.history.lock().outages.get_or_insert_default().push(Span { from, to });
             }
-            self.moved = Moved { at: now, to: time };
+            self.moved = Moved { at: now, to: applied.max(self.moved.to) };
         }
         let whole = self.nodes.iter().all(|node| node.is_up() || self.removed.contains(&node.id));
         let calm = self.open.is_empty()
@@ -221,6 +224,9 @@ impl Run {
     fn disturb(&mut self) {
         let now = self.time.now();
         self.mend(now);
+        if self.open.flaps() && now.is_multiple_of(FLAP) {
+            self.change(ClusterChange::Transfer { to: None });
+        }
         if now < self.next_fault {
             return;
         }
@@ -262,7 +268,7 @@ impl Run {
             Fault::SlowDisk { node, millis } => self.nodes[usize::from(node)].disk.set_slowness(millis),
             Fault::WallJump { node, millis } => self.nodes[usize::from(node)].jump_wall(millis),
             Fault::Rate { node, rate } => self.nodes[usize::from(node)].host.set_rate(rate),
-            Fault::Transfer => self.change(ClusterChange::Transfer { to: None }),
+            Fault::Transfer | Fault::Flap => self.change(ClusterChange::Transfer { to: None }),
             Fault::Snapshot { node } => self.snapshot(node),
             Fault::Join => {
                 let id = self.nodes.len() as HostId;
@@ -301,6 +307,7 @@ impl Run {
                 Fault::WallJump { .. }
                 | Fault::Rate { .. }
                 | Fault::Transfer
+                | Fault::Flap
                 | Fault::Snapshot { .. }
                 | Fault::Join
                 | Fault::Remove { .. } => {}

@@ -10,6 +10,8 @@ use leasehold_service::{Change, Done, Failure};
 pub(crate) enum Question {
     /// A command; one that waits is answered when it has what it asked for, or has waited long enough.
     Command(Command),
+    /// A command that is answered at once, with its place if it has to wait.
+    Queue(Command),
     /// A linearizable look at a lease and a resource.
     Look(LeaseId, ResourceName),
     /// A linearizable look at an entry.

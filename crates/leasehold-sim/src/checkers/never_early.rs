@@ -13,8 +13,9 @@ use crate::history::{Answered, Event, History};
 /// The stable name of this checker.
 pub const NAME: &str = "never_early";
 
-/// By how much the lease clock may be ahead of the lease time that answers tell, in milliseconds.
-const AHEAD_MAX: f64 = 1000.0;
+/// By how much the lease clock may be ahead of the lease time that answers tell, in milliseconds, and a little for clocks
+/// that tell whole milliseconds.
+const AHEAD_MAX: f64 = 1050.0;
 
 /// Finds leases that ended by time too early.
 pub fn check(history: &History) -> Vec<Contradiction> {

@@ -153,7 +153,7 @@ mod tests {
     use crate::history::{Answered, End, Held, ReadBack, Revoke};
 
     fn look(lives: bool, token: u64, sent: u64) -> Look {
-        let held = if lives { vec![Held { resource: "a".into(), token }] } else { Vec::new() };
+        let held = if lives { vec![Held { resource: "a".into(), token, since: None }] } else { Vec::new() };
         Look { lease: "ann".into(), sent: at(sent), answered: at(sent + 1), lives, held }
     }
 

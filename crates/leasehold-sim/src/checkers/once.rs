@@ -1,7 +1,8 @@
 //! Promise 11: a retried command takes effect once.
 //!
 //! Clients repeat a grant with the same id and a write with the same `seq` until they have an answer. So a lease is granted
-//! once, it gets a resource as often as it asked for it, and the n-th write of a counting key is its n-th version.
+//! once, it gets a resource as often as it asked for it, and the n-th write of a counting key is its n-th version. What
+//! is written without a `seq` is sent once, under a number that no other write of its key has, and so is put once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +22,8 @@ pub fn check(history: &History) -> Vec<Contradiction> {
     }
     let allowed = |lease, resource| asked.get(&(lease, resource)).copied().unwrap_or(1);
     let counting: BTreeSet<&str> = history.puts.iter().map(|put| put.key.as_str()).collect();
+    let numbered: BTreeSet<&str> = history.key_calls.iter().map(|call| call.key.as_str()).collect();
+    let mut put: BTreeSet<(&str, &str)> = BTreeSet::new();
     let mut granted: BTreeMap<&str, usize> = BTreeMap::new();
     let mut given: BTreeMap<(&str, &str), BTreeSet<u64>> = BTreeMap::new();
     for (_, _, event) in Timeline::of(history).events() {
@@ -32,6 +35,9 @@ pub fn check(history: &History) -> Vec<Contradiction> {
             "entry_put" if counting.contains(event.key.as_str()) && event.value != event.version.to_string() => {
                 let (key, value, version) = (&event.key, &event.value, event.version);
                 found.push(format!("write {value} of {key} made version {version}"));
+            }
+            "entry_put" if numbered.contains(event.key.as_str()) && !put.insert((&event.key, &event.value)) => {
+                found.push(format!("{} was put into {} twice", event.value, event.key));
             }
             _ => {}
         }
@@ -61,7 +67,7 @@ pub fn check(history: &History) -> Vec<Contradiction> {
 mod tests {
     use super::*;
     use crate::checkers::made::{NOTHING, at, change, hold, sentences, told};
-    use crate::history::{Ask, Put};
+    use crate::history::{Ask, KeyCall, KeyOutcome, KeyWhat, Put};
 
     #[test]
     fn a_grant_that_took_effect_twice_is_found() {
@@ -71,6 +77,18 @@ mod tests {
         assert_eq!(with(vec![granted(1), granted(2)]).len(), 1);
         let holds = vec![hold("ann", "a", 1, 0), hold("ann", "a", 2, 9)];
         assert_eq!(check(&History { holds, ..History::default() }).len(), 1);
+    }
+
+    #[test]
+    fn a_number_that_is_put_twice_is_found() {
+        let what = KeyWhat::Put { number: 7 };
+        let (client, key, sent, outcome) = ("ann".into(), "k".into(), at(0), KeyOutcome::Unknown);
+        let key_calls = vec![KeyCall { client, key, what, sent, answered: None, outcome }];
+        let put = |revision, value: u64| change(revision, &[&format!("entry_put key=k value={value}")]);
+        let with =
+            |changes| check(&History { watched: told(changes), key_calls: key_calls.clone(), ..History::default() });
+        assert_eq!(sentences(&with(vec![put(1, 7), put(2, 8)])), NOTHING);
+        assert_eq!(with(vec![put(1, 7), put(2, 8), put(3, 7)]).len(), 1);
     }
 
     #[test]

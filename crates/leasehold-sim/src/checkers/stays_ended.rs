@@ -152,7 +152,7 @@ mod tests {
     fn a_claim_that_was_given_back_stays_so() {
         let with = |looked| {
             let unclaim = Release { resource: Some("a".into()), ..release("ann", 10, Some(20)) };
-            let looks = vec![look(looked, vec![Held { resource: "a".into(), token: 1 }])];
+            let looks = vec![look(looked, vec![Held { resource: "a".into(), token: 1, since: None }])];
             let holds = vec![hold("ann", "a", 1, 0)];
             check(&History { releases: vec![unclaim], looks, holds, ..History::default() })
         };

@@ -27,7 +27,9 @@ pub(super) struct Holding {
 pub(super) async fn run(client: Client) {
     while !client.is_resting() {
         client.nap(0, 250).await;
-        if let Some(holding) = acquire(&client).await {
+        if client.chance(20) {
+            queue_and_go(&client).await;
+        } else if let Some(holding) = acquire(&client).await {
             hold(&client, holding).await;
         }
     }
@@ -93,6 +95,38 @@ async fn acquire(client: &Client) -> Option<Holding> {
     let answered = (outcome != Outcome::Unknown).then(|| client.now());
     client.shared.history.lock().calls.push(call(answered, outcome));
     holding
+}
+
+/// Joins a queue without staying on the line: nobody keeps its lease alive but itself, and it may well be too late.
+async fn queue_and_go(client: &Client) {
+    let (id, holder) = client.new_lease();
+    let (name, ttl) = (client.resource(), 500 + client.pick(1500));
+    let grant = client.grant(id, &holder, ttl, std::slice::from_ref(&name), Patience::Endless);
+    let question = Question::Queue(Command::Grant(grant));
+    let (first, heard) = client.insist(question, Duration::from_millis(500), 3).await;
+    client.shared.history.lock().calls.push(Call {
+        client: client.name.clone(),
+        resource: name.clone(),
+        what: What::TryAcquire { lease: holder.clone() },
+        sent: first,
+        answered: None,
+        outcome: Outcome::Unknown,
+    });
+    let Some(Heard { sent, sent_here, answer: Sure::Answered(Ok(done)) }) = heard else {
+        return client.note_attempt(&holder, first);
+    };
+    let Some(view) = view_of(&done.outcome) else { return };
+    let heard = Heard { sent, sent_here, answer: () };
+    let validity = client.acknowledge(&holder, ttl, done.now, view.remaining, &heard);
+    client.note_holds(&holder, view, first);
+    let mut holding = Holding { id, holder, ttl, resource: name, token: 0, validity };
+    while client.chance(60) {
+        client.nap(ttl / 3, ttl).await;
+        look(client, &holding).await;
+        if client.chance(30) && !renew(client, &mut holding).await {
+            return;
+        }
+    }
 }
 
 /// Holds a lock for a while, then gives it back or walks away.
@@ -165,6 +199,7 @@ pub(super) async fn look(client: &Client, holding: &Holding) {
             let held = |held: &leasehold_core::HeldView| Held {
                 resource: held.resource.as_str().to_owned(),
                 token: held.token.0,
+                since: Some(seen.now.0 - held.held.0),
             };
             view.held.iter().map(held).collect()
         });

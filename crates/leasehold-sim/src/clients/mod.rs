@@ -207,9 +207,14 @@ impl Client {
     /// Gives a command until it is answered for certain, at most so often. The first moment at which it was sent comes
     /// with the answer, or without one.
     async fn command(&self, command: Command, within: Duration, times: u32) -> (Moment, Option<Heard<Sure>>) {
+        self.insist(Question::Command(command), within, times).await
+    }
+
+    /// The same for a question that is a command.
+    async fn insist(&self, question: Question, within: Duration, times: u32) -> (Moment, Option<Heard<Sure>>) {
         let first = self.now();
         for _ in 0..times {
-            let heard = self.ask_once(Question::Command(command.clone()), within).await;
+            let heard = self.ask_once(question.clone(), within).await;
             let Some(Heard { sent, sent_here, answer: Answer::Done(done) }) = heard else { continue };
             let done = match done {
                 Ok(done) => Ok(done),

@@ -102,6 +102,7 @@ async fn count(client: &Client, key: &str, number: u64, session: LeaseId, once: 
 
 /// Reads its own number.
 async fn read_back(client: &Client, key: &str) -> Option<u64> {
+    client.try_another_node();
     let heard = client.ask_once(Question::Read(key_of(key)), Duration::from_millis(800)).await?;
     let Answer::Entry(Ok((entry, _))) = heard.answer else { return None };
     let (number, version) = entry.map_or((0, 0), |entry| (parse(&entry.value), entry.version));

@@ -118,6 +118,8 @@ pub struct Held {
     pub resource: String,
     /// Its fencing number.
     pub token: u64,
+    /// The lease time at which it was granted, if that was told.
+    pub since: Option<u64>,
 }
 
 /// A linearizable look at a lease.

@@ -23,7 +23,11 @@ impl Mail {
         match self {
             Mail::Asks(_, question) => match &**question {
                 Question::Command(Command::Write(write)) => write.session.is_some(),
-                Question::Command(_) | Question::Look(..) | Question::Read(_) | Question::Watch(..) => true,
+                Question::Command(_)
+                | Question::Queue(_)
+                | Question::Look(..)
+                | Question::Read(_)
+                | Question::Watch(..) => true,
             },
             Mail::Answers(..) => true,
         }

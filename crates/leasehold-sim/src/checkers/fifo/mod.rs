@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::timeline::Timeline;
 use super::{Contradiction, Found};
-use crate::history::{Change, History};
+use crate::history::{Ack, Change, History};
 use queue::Queue;
 
 /// The stable name of this checker.
@@ -51,7 +51,28 @@ pub fn check(history: &History) -> Vec<Contradiction> {
             found.push(format!("{} was passed over for {resource} and never left", waiter.0));
         }
     }
+    find_dead(history, &mut found);
     found.all
+}
+
+/// Finds leases that were given something after their time was over, by what they were told while they waited.
+fn find_dead(history: &History, found: &mut Found) {
+    let unsure: BTreeSet<&str> = history.attempts.iter().map(|attempt| attempt.lease.as_str()).collect();
+    let mut acks: BTreeMap<&str, Vec<&Ack>> = BTreeMap::new();
+    for ack in &history.acks {
+        acks.entry(&ack.lease).or_default().push(ack);
+    }
+    for look in history.looks.iter().filter(|look| !unsure.contains(look.lease.as_str())) {
+        for (held, since) in look.held.iter().filter_map(|held| Some((held, held.since?))) {
+            let told = acks.get(look.lease.as_str()).into_iter().flatten();
+            let before = told.filter(|ack| ack.deadline.saturating_sub(ack.remaining.as_millis() as u64) < since);
+            let Some(deadline) = before.map(|ack| ack.deadline).max().filter(|deadline| *deadline < since) else {
+                continue;
+            };
+            let (lease, resource) = (&look.lease, &held.resource);
+            found.push(format!("{lease} was over at lease time {deadline} and was given {resource} at {since}"));
+        }
+    }
 }
 
 /// The leases that begin to wait for several resources at once.
