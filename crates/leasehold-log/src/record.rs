@@ -17,6 +17,8 @@ pub const RECORD_VERSION: u8 = 1;
 /// The most payload bytes a record may carry; a longer one is damage.
 pub const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// What is set aside for a payload before any of it was read: a claimed length alone never gets much memory.
+const RESERVE: usize = 256 * 1024;
 const HEADER_LEN: usize = 36;
 const POSITION_LEN: usize = 30;
 const VOTE_LEN: usize = 23;
@@ -230,7 +232,7 @@ impl Record {
             KIND_MAX => Kind::Checkpoint,
             found => return Err(RecordError::UnknownKind { found }),
         };
-        let mut bytes = Vec::with_capacity(length);
+        let mut bytes = Vec::with_capacity(length.min(RESERVE));
         let taken = from.by_ref().take(length as u64).read_to_end(&mut bytes)?;
         if taken < length {
             return Err(RecordError::Truncated { what: RECORD });
