@@ -15,8 +15,8 @@ pub struct Timestamp(pub WallTime);
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A stamp outside the calendar comes from a broken clock; it is shown as its nearest end.
-        let millis = i64::try_from(self.0.0).unwrap_or(i64::MAX);
-        let moment = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX);
+        let (seconds, millis) = ((self.0.0 / 1000) as i64, (self.0.0 % 1000) as i32);
+        let moment = jiff::Timestamp::new(seconds, millis * 1_000_000).unwrap_or(jiff::Timestamp::MAX);
         write!(f, "{moment:.3}")
     }
 }
@@ -53,5 +53,12 @@ mod tests {
         assert_eq!(at.to_string().parse::<Timestamp>().unwrap(), at);
         assert_eq!(Timestamp(WallTime(0)).to_string(), "1970-01-01T00:00:00.000Z");
         assert!(Timestamp(WallTime(u64::MAX)).to_string().starts_with("9999-"));
+    }
+
+    #[test]
+    fn every_millisecond_of_the_last_second_is_shown_as_it_is() {
+        for text in ["9999-12-30T22:00:00.000Z", "9999-12-30T22:00:00.900Z", "9999-12-30T22:00:00.999Z"] {
+            assert_eq!(text.parse::<Timestamp>().unwrap().to_string(), text);
+        }
     }
 }
