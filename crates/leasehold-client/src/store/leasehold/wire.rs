@@ -59,7 +59,8 @@ pub(super) fn granted(lease: &grpc::Lease, wish: &Wish, pairs: &[Pair], now: u64
     let here = Moment::now();
     let validities = pairs.iter().map(|(sent, then)| match remaining {
         Remaining::For(span) => {
-            Validity::of_answer(*sent, here, Remaining::For(Span(span.0 + now.saturating_sub(*then))))
+            let span = Span(span.0.saturating_add(now.saturating_sub(*then)));
+            Validity::of_answer(*sent, here, Remaining::For(span))
         }
         Remaining::Endless => Validity::new(*sent, Remaining::Endless),
     });
@@ -178,5 +179,32 @@ pub(super) fn concerns(delivery: &grpc::WatchDelivery, resource: &str) -> bool {
         }),
         Some(watch_delivery::Delivery::TooSlow(_)) => true,
         Some(watch_delivery::Delivery::Progress(_)) | None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_api::{Class, Mode};
+
+    use super::*;
+
+    #[test]
+    fn a_grant_for_longer_than_there_is_time_is_taken_and_lasts() {
+        let wish = Wish {
+            id: LeaseId::new(1).unwrap(),
+            holder: "ann".into(),
+            resources: vec!["a".into()],
+            mode: Mode::Exclusive,
+            ttl: Ttl::For(Span(1000)),
+            class: Class::Lock,
+            patience: Patience::None,
+            fair: false,
+            priority: 0,
+            cooldown: Duration::ZERO,
+            metadata: Default::default(),
+        };
+        let lease = grpc::Lease { remaining_ms: u64::MAX, ..grpc::Lease::default() };
+        let granted = granted(&lease, &wish, &[(Moment::now(), 0)], u64::MAX).unwrap();
+        assert!(granted.validity.left().unwrap() > Duration::from_secs(1 << 40));
     }
 }
