@@ -1,5 +1,6 @@
 //! One entry for tests, tidy checks and benchmarks: `cargo xtask test`.
 
+mod fuzz;
 mod licences;
 mod links;
 mod peers;
@@ -15,6 +16,7 @@ cargo xtask COMMAND
           fetches Redis, etcd and PostgreSQL for them if they are missing
   lint    the same without the tests
   peers   find or fetch those servers, and print the variables that tell tests where they are
+  fuzz    look for inputs that break a reader: cargo xtask fuzz TARGET [--minutes N]
   bench   measure this machine: cargo xtask bench [-- NAME...]
 ";
 
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
         Some("test") => lint() && test(&arguments[1..]),
         Some("lint") => lint(),
         Some("peers") => step("servers of other systems", peers::print),
+        Some("fuzz") => step("fuzz", || fuzz::run(&arguments[1..])),
         Some("bench") => bench(&arguments[1..]),
         Some("help" | "--help" | "-h") | None => {
             eprint!("{HELP}");

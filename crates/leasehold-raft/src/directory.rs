@@ -162,12 +162,12 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
     Ok(file)
 }
 
-fn render(identity: &Identity) -> String {
+pub(crate) fn render(identity: &Identity) -> String {
     let body = format!("{IDENTITY_TITLE}\ncluster {:032x}\nnode {}\n", identity.cluster, identity.node);
     format!("{body}checksum {:08x}\n", leasehold_log::checksum(body.as_bytes()))
 }
 
-fn parse(file: &Path, text: &str) -> Result<Identity, OpenError> {
+pub(crate) fn parse(file: &Path, text: &str) -> Result<Identity, OpenError> {
     let wrong = |line, problem: &str| OpenError::Identity { file: file.into(), line, problem: problem.into() };
     let lines: Vec<&str> = text.lines().collect();
     let field = |line: usize, name: &str| {

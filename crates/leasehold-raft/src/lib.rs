@@ -24,6 +24,8 @@ mod convert;
 mod directory;
 mod error;
 mod forward;
+#[doc(hidden)]
+pub mod fuzzing;
 mod group;
 mod group_commit;
 mod heard;

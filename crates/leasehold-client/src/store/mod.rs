@@ -35,6 +35,8 @@ pub use self::redis::Redis;
 #[cfg(feature = "etcd")]
 pub use etcd::Etcd;
 pub use leasehold::Leasehold;
+#[doc(hidden)]
+pub use leasehold::fuzzing;
 pub use memory::Memory;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;

@@ -13,6 +13,7 @@ mod answer;
 mod client;
 mod formation;
 mod frame;
+pub(crate) mod fuzzing;
 mod hello;
 mod join;
 mod link;

@@ -61,7 +61,7 @@ pub(crate) enum Verdict {
 }
 
 impl Question {
-    fn kind(&self) -> u8 {
+    pub(super) fn kind(&self) -> u8 {
         match self {
             Question::Join(_) => JOIN,
             Question::Change(_) => CHANGE,
@@ -70,7 +70,7 @@ impl Question {
         }
     }
 
-    fn body(&self) -> Vec<u8> {
+    pub(super) fn body(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
             Question::Join(joiner) => {
@@ -125,7 +125,7 @@ impl Verdict {
         }
     }
 
-    fn from_bytes(body: &[u8]) -> Option<Verdict> {
+    pub(super) fn from_bytes(body: &[u8]) -> Option<Verdict> {
         let (outcome, rest) = body.split_first()?;
         let words = || String::from_utf8_lossy(rest).into_owned();
         match outcome {

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::directory;
 use crate::error::{At, OpenError};
 
-const TITLE: &str = "leasehold known nodes, version 2";
+pub(super) const TITLE: &str = "leasehold known nodes, version 2";
 /// The version that did not say who was removed.
 const OLD_TITLE: &str = "leasehold known nodes, version 1";
 /// More than any cluster sees; bounds what strangers can make this node write.
@@ -30,11 +30,11 @@ pub(crate) struct Seen {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Known {
+pub(super) struct Known {
     /// The incarnation of each node that was met.
-    nodes: BTreeMap<u64, u64>,
+    pub(super) nodes: BTreeMap<u64, u64>,
     /// The nodes that were removed from the cluster.
-    gone: BTreeSet<u64>,
+    pub(super) gone: BTreeSet<u64>,
 }
 
 impl Seen {
@@ -120,7 +120,7 @@ impl Seen {
     }
 }
 
-fn render(title: &str, incarnation: u64, known: &Known) -> String {
+pub(super) fn render(title: &str, incarnation: u64, known: &Known) -> String {
     let mut text = format!("{title}\nself {incarnation:016x}\n");
     for (node, incarnation) in &known.nodes {
         text.push_str(&format!("node {node} {incarnation:016x}\n"));
@@ -132,7 +132,7 @@ fn render(title: &str, incarnation: u64, known: &Known) -> String {
     text + &format!("checksum {sum:08x}\n")
 }
 
-fn parse(text: &str) -> Result<(u64, Known), (usize, &'static str)> {
+pub(super) fn parse(text: &str) -> Result<(u64, Known), (usize, &'static str)> {
     let mut lines = text.lines().enumerate();
     let title = lines.next().map(|(_, line)| line).filter(|title| [TITLE, OLD_TITLE].contains(title));
     let title = title.ok_or((1, "not the list of known nodes this build writes; a later build may have written it"))?;

@@ -5,6 +5,7 @@
 //! or is stopping, the next command goes to the next address. This file says what each operation sends; `link.rs` finds a
 //! server, `stream.rs` carries commands and answers, `silence.rs` listens whether it is alive, `wire.rs` translates.
 
+pub mod fuzzing;
 mod link;
 mod silence;
 mod stream;
