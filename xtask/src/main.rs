@@ -17,6 +17,8 @@ cargo xtask COMMAND
   lint    the same without the tests
   peers   find or fetch those servers, and print the variables that tell tests where they are
   fuzz    look for inputs that break a reader: cargo xtask fuzz TARGET [--minutes N]
+  model   search the models of the rules with larger bounds than tests do, minutes and gigabytes:
+          cargo xtask model [check ASPECT [--plant NAME] [--depth N] | list]
   bench   measure this machine: cargo xtask bench [-- NAME...]
 ";
 
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
         Some("lint") => lint(),
         Some("peers") => step("servers of other systems", peers::print),
         Some("fuzz") => step("fuzz", || fuzz::run(&arguments[1..])),
+        Some("model") => model(&arguments[1..]),
         Some("bench") => bench(&arguments[1..]),
         Some("help" | "--help" | "-h") | None => {
             eprint!("{HELP}");
@@ -67,6 +70,18 @@ fn test(more: &[String]) -> bool {
     let mut arguments = vec!["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"];
     arguments.extend(more.iter().map(String::as_str));
     cargo("tests", &arguments, &environment)
+}
+
+fn model(more: &[String]) -> bool {
+    let mut arguments = vec!["run", "--release", "--locked", "--package", "leasehold-model", "--"];
+    match more {
+        [] => arguments.extend(["check", "--deep"]),
+        [command, ..] => {
+            arguments.extend(more.iter().map(String::as_str));
+            arguments.extend((command == "check").then_some("--deep"));
+        }
+    }
+    cargo("model", &arguments, &[])
 }
 
 fn bench(more: &[String]) -> bool {
