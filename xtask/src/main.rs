@@ -16,6 +16,8 @@ cargo xtask COMMAND
           fetches Redis, etcd and PostgreSQL for them if they are missing
   lint    the same without the tests
   peers   find or fetch those servers, and print the variables that tell tests where they are
+  sim     play seeds of the simulation: cargo xtask sim [run SEED [--aloud] | seeds FROM TO | bugs]
+  soak    play random seeds of it for long: cargo xtask soak --minutes N
   fuzz    look for inputs that break a reader: cargo xtask fuzz TARGET [--minutes N]
   model   search the models of the rules with larger bounds than tests do, minutes and gigabytes:
           cargo xtask model [check ASPECT [--plant NAME] [--depth N] | list]
@@ -28,6 +30,8 @@ fn main() -> ExitCode {
         Some("test") => lint() && test(&arguments[1..]),
         Some("lint") => lint(),
         Some("peers") => step("servers of other systems", peers::print),
+        Some("sim") => sim(&[], &arguments[1..]),
+        Some("soak") => sim(&["soak"], &arguments[1..]),
         Some("fuzz") => step("fuzz", || fuzz::run(&arguments[1..])),
         Some("model") => model(&arguments[1..]),
         Some("bench") => bench(&arguments[1..]),
@@ -67,9 +71,33 @@ fn test(more: &[String]) -> bool {
         return false;
     }
     let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (&**name, &**value)).collect();
-    let mut arguments = vec!["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"];
+    let mut arguments = vec!["test", "--workspace", "--exclude", "leasehold-sim", "--all-features", "--locked"];
+    arguments.push("--no-fail-fast");
     arguments.extend(more.iter().map(String::as_str));
-    cargo("tests", &arguments, &environment)
+    // Both, even if one fails: what the other says is worth knowing.
+    let tested = cargo("tests", &arguments, &environment);
+    simulate(more) && tested
+}
+
+/// The simulation has a profile of its own: unoptimized it would play a tenth of the seeds. One test at a time, because
+/// each keeps all cores busy.
+fn simulate(more: &[String]) -> bool {
+    let mut arguments = vec!["test", "--profile", "sim", "--package", "leasehold-sim", "--all-features", "--locked"];
+    arguments.push("--no-fail-fast");
+    arguments.extend(more.iter().map(String::as_str));
+    if !more.iter().any(|word| word == "--") {
+        arguments.push("--");
+    }
+    arguments.extend(["--test-threads=1", "--nocapture"]);
+    cargo("simulation", &arguments, &[])
+}
+
+fn sim(first: &[&str], more: &[String]) -> bool {
+    let mut arguments =
+        vec!["run", "--profile", "sim", "--package", "leasehold-sim", "--all-features", "--locked", "--"];
+    arguments.extend(first);
+    arguments.extend(more.iter().map(String::as_str));
+    cargo("simulation", &arguments, &[])
 }
 
 fn model(more: &[String]) -> bool {

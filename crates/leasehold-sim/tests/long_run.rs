@@ -155,7 +155,7 @@ impl Run {
     fn look(&mut self, lock: usize) {
         let Some((lease, token)) = self.locks[lock].holder.clone() else { return };
         let (sent, answered) = self.call();
-        let held = vec![Held { resource: name(lock), token }];
+        let held = vec![Held { resource: name(lock), token, since: None }];
         self.history.looks.push(Look { lease, sent, answered, lives: true, held });
         self.tried(lock, What::Look, (sent, answered), Outcome::Seen { holder: Some(token) });
         self.note((sent, answered));

@@ -153,14 +153,15 @@ fn note(client: &Client, key: String, what: KeyWhat, sent: crate::history::Momen
 }
 
 fn outcome_of(what: &KeyWhat, answer: Answer) -> KeyOutcome {
-    match answer {
-        Answer::Entry(Ok((entry, _))) => KeyOutcome::Read { number: entry.map(|entry| parse(&entry.value)) },
-        Answer::Done(Ok(done)) => match &done.outcome {
-            Achieved::Written(written) if written.succeeded => KeyOutcome::Done,
-            Achieved::Written(_) if matches!(what, KeyWhat::CompareAndSet { .. }) => KeyOutcome::NotAsExpected,
-            _ => KeyOutcome::Unknown,
-        },
-        _ => KeyOutcome::Unknown,
+    if let Answer::Entry(Ok((entry, _))) = answer {
+        return KeyOutcome::Read { number: entry.map(|entry| parse(&entry.value)) };
+    }
+    let Answer::Done(Ok(done)) = answer else { return KeyOutcome::Unknown };
+    let Achieved::Written(written) = &done.outcome else { return KeyOutcome::Unknown };
+    match (written.succeeded, what) {
+        (true, _) => KeyOutcome::Done,
+        (false, KeyWhat::CompareAndSet { .. }) => KeyOutcome::NotAsExpected,
+        (false, KeyWhat::Put { .. } | KeyWhat::Delete | KeyWhat::Read) => KeyOutcome::Unknown,
     }
 }
 

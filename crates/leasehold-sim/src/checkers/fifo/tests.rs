@@ -1,8 +1,8 @@
 //! What the order of a queue allows, and what it does not.
 
 use super::*;
-use crate::checkers::made::{NOTHING, change, sentences, told};
-use crate::history::{Ask, Bounds};
+use crate::checkers::made::{NOTHING, ack, at, change, sentences, told};
+use crate::history::{Ask, Attempt, Bounds, Held, Look};
 
 fn judge(changes: Vec<Change>) -> Vec<Contradiction> {
     check(&History { watched: told(changes), ..History::default() })
@@ -156,4 +156,23 @@ fn those_who_share_hold_together() {
     };
     assert_eq!(sentences(&with(" shared")), NOTHING);
     assert_eq!(with("").len(), 1);
+}
+
+#[test]
+fn a_waiter_that_was_given_something_after_its_time_is_found() {
+    let look = |since| Look {
+        lease: "ann".into(),
+        sent: at(3000),
+        answered: at(3001),
+        lives: true,
+        held: vec![Held { resource: "a".into(), token: 7, since: Some(since) }],
+    };
+    // Told at lease time 0 that it lives until 1000, while it waited; the second one after it was served.
+    let acks = vec![ack("ann", 0, 1000), ack("ann", 1200, 1000)];
+    let with = |since| check(&History { acks: acks.clone(), looks: vec![look(since)], ..History::default() });
+    assert_eq!(sentences(&with(900)), NOTHING);
+    assert_eq!(with(1100).len(), 1);
+    let attempts = vec![Attempt { lease: "ann".into(), sent: at(500), over_by: None }];
+    let unsure = History { acks: acks.clone(), looks: vec![look(1100)], attempts, ..History::default() };
+    assert_eq!(sentences(&check(&unsure)), NOTHING, "it may have been renewed");
 }
