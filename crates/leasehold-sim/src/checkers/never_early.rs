@@ -143,7 +143,7 @@ mod tests {
         let with = |time| check(&History { answers: vec![answer(0, 100), answer(5000, time)], ..History::default() });
         assert_eq!(sentences(&with(5200)), NOTHING, "two percent fast");
         assert_eq!(sentences(&with(6200)), NOTHING, "the first answer may have lagged by a second");
-        assert_eq!(with(6220).len(), 1);
+        assert_eq!(with(6270).len(), 1);
         assert_eq!(sentences(&with(100)), NOTHING, "it may stand still");
     }
 }
