@@ -30,9 +30,9 @@ struct State {
 }
 
 impl Disk {
-    pub(crate) fn new(root: PathBuf, seed: u64) -> Disk {
+    pub(crate) fn new(root: PathBuf, slowness: u64, seed: u64) -> Disk {
         let chance = StdRng::seed_from_u64(seed);
-        Disk(Arc::new(Mutex::new(State { root, chance, slowness: 2, durable: BTreeMap::new() })))
+        Disk(Arc::new(Mutex::new(State { root, chance, slowness, durable: BTreeMap::new() })))
     }
 
     pub(crate) fn root(&self) -> PathBuf {

@@ -86,7 +86,7 @@ pub(crate) fn draw(targets: &Targets, chance: &mut StdRng) -> Option<(Fault, u64
         17 => (Fault::WallJump { node, millis: chance.random_range(-7_200_000..7_200_000) }, 0),
         18 => (Fault::Rate { node, rate: rate(targets.drift, chance) }, 0),
         19 => match chance.random_range(0..3) {
-            0 => (Fault::Flap, long + 2000),
+            0 => (Fault::Flap, long + 4000),
             _ => (Fault::Transfer, 0),
         },
         20 => (Fault::Snapshot { node }, 0),

@@ -107,7 +107,7 @@ pub(crate) fn name(id: HostId) -> String {
 
 impl SimNode {
     pub(crate) fn new(id: HostId, root: &Path, plan: &Plan) -> SimNode {
-        let disk = Disk::new(root.join(name(id)), plan.seed ^ (u64::from(id) << 32));
+        let disk = Disk::new(root.join(name(id)), plan.flush, plan.seed ^ (u64::from(id) << 32));
         SimNode { id, host: Host::new(1.0), disk, up: Arc::default(), wall: Arc::default(), starts: 0 }
     }
 

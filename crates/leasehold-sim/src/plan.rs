@@ -56,6 +56,8 @@ pub struct Plan {
     pub(crate) ring: usize,
     pub(crate) limits: Limits,
     pub(crate) weather: Weather,
+    /// How long a flush takes at most, in milliseconds.
+    pub(crate) flush: u64,
     /// By how much rates of clocks are off, at most.
     pub(crate) drift: f64,
     /// The longest pause between two faults, in milliseconds.
@@ -66,6 +68,7 @@ pub struct Plan {
     pub(crate) watchers: u16,
     pub(crate) families: u16,
     pub(crate) crowds: u16,
+    pub(crate) readers: u16,
     /// How many resources they quarrel about.
     pub(crate) resources: u32,
 }
@@ -124,22 +127,27 @@ impl Plan {
             lost: if harsh { 30 } else { 0 },
             twice: if harsh { chance.random_range(0..60) } else { 0 },
         };
+        let nodes = match kind {
+            Kind::Restored => 1,
+            Kind::Calm | Kind::Stormy | Kind::Beyond => [1, 3, 3, 3, 3, 5][chance.random_range(0..6_usize)],
+        };
+        let heartbeat = [20, 50, 100][chance.random_range(0..3_usize)];
+        // A vote is flushed, so a disk must be faster than elections; without others there are none.
+        let slow = if nodes == 1 { 900 } else { heartbeat * 2 };
+        let flush = if kind == Kind::Stormy && chance.random_bool(0.2) { chance.random_range(2..slow) } else { 2 };
         Plan {
             seed,
             kind,
             busy: chance.random_range(15_000..30_000),
             rest: 14_000,
-            nodes: if kind == Kind::Restored {
-                1
-            } else {
-                *[1, 3, 3, 3, 3, 5].get(chance.random_range(0..6_usize)).unwrap_or(&3)
-            },
-            heartbeat: Duration::from_millis(*[20, 50, 100].get(chance.random_range(0..3_usize)).unwrap_or(&50)),
+            nodes,
+            heartbeat: Duration::from_millis(heartbeat),
             snapshot_bytes: chance.random_range(20_000..400_000),
             retained_entries: chance.random_range(5..300),
             ring: chance.random_range(20..3_000),
             limits,
             weather,
+            flush,
             drift: match kind {
                 Kind::Beyond => 0.15,
                 Kind::Calm | Kind::Stormy | Kind::Restored => 0.018,
@@ -150,6 +158,7 @@ impl Plan {
             watchers: 3,
             families: chance.random_range(0..3),
             crowds: chance.random_range(0..2),
+            readers: chance.random_range(0..2),
             resources: chance.random_range(1..6),
         }
     }

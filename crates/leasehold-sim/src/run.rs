@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::clients::{self, Shared};
+use crate::clients::{self, CLIENTS_FROM, Shared};
 use crate::faults::{self, Fault, Open, Targets};
 use crate::history::{Bounds, History, Moment, Span};
 use crate::host::{Host, Motion};
@@ -24,8 +24,6 @@ use crate::restored::Backup;
 use crate::time::TrueTime;
 use crate::trace::Trace;
 
-/// Hosts of nodes come first; there is room for those that join.
-const CLIENTS_FROM: HostId = 100;
 /// The most nodes there ever are.
 const NODES_MAX: usize = 7;
 /// How long after the last fault it counts as calm, in milliseconds.
@@ -195,6 +193,7 @@ impl Run {
         }
         let whole = self.nodes.iter().all(|node| node.is_up() || self.removed.contains(&node.id));
         let calm = self.open.is_empty()
+            && self.plan.flush < 10
             && self.net.is_gentle()
             && whole
             && self.leader().is_some()
@@ -303,7 +302,7 @@ impl Run {
                 Fault::Suspend { host } => self.client(host).motion = Motion::Runs,
                 Fault::Cut { .. } => self.heal(),
                 Fault::Storm(_) => self.net.set_weather(self.plan.weather),
-                Fault::SlowDisk { node, .. } => self.nodes[usize::from(node)].disk.set_slowness(2),
+                Fault::SlowDisk { node, .. } => self.nodes[usize::from(node)].disk.set_slowness(self.plan.flush),
                 Fault::WallJump { .. }
                 | Fault::Rate { .. }
                 | Fault::Transfer

@@ -7,6 +7,7 @@
 mod crowd;
 mod family;
 mod locker;
+mod reader;
 mod watcher;
 mod writer;
 
@@ -34,6 +35,9 @@ use crate::talk::{Answer, Question};
 use crate::time::TrueTime;
 use crate::trace::Trace;
 
+/// Hosts of nodes come first; there is room for those that join.
+pub(crate) const CLIENTS_FROM: HostId = 100;
+
 /// What all clients share.
 #[derive(Clone)]
 pub(crate) struct Shared {
@@ -56,6 +60,7 @@ pub(crate) enum Trade {
     Watcher(u16),
     Family,
     Crowd,
+    Reader,
 }
 
 /// All trades of a plan, in order of their hosts.
@@ -66,6 +71,7 @@ pub(crate) fn trades(plan: &Plan) -> Vec<Trade> {
     trades.extend((0..plan.watchers).map(Trade::Watcher));
     trades.extend((0..plan.families).map(|_| Trade::Family));
     trades.extend((0..plan.crowds).map(|_| Trade::Crowd));
+    trades.extend((0..plan.readers).map(|_| Trade::Reader));
     trades
 }
 
@@ -122,6 +128,7 @@ pub(crate) async fn run(shared: Shared, host: HostId, trade: Trade, rate: f64) {
         Trade::Watcher(number) => watcher::run(client, number).await,
         Trade::Family => family::run(client).await,
         Trade::Crowd => crowd::run(client).await,
+        Trade::Reader => reader::run(client).await,
     }
 }
 
@@ -177,10 +184,14 @@ impl Client {
 
     /// Asks a node once; the answers come in the order in which they arrive.
     fn ask(&self, question: Question) -> Asking {
+        let favourite = *self.favourite.lock();
+        self.ask_at(favourite, question)
+    }
+
+    fn ask_at(&self, to: HostId, question: Question) -> Asking {
         let number = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let (send, answers) = mpsc::unbounded_channel();
         self.waiting.lock().insert(number, send);
-        let to = *self.favourite.lock();
         let (sent, sent_here) = (self.now(), self.here());
         self.shared.net.send(self.host, to, Mail::Asks(number, Box::new(question)));
         Asking { waiting: self.waiting.clone(), number, answers, sent, sent_here }

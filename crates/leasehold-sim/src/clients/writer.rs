@@ -9,6 +9,7 @@ use leasehold_core::{
 
 use super::{Client, Heard, Sure};
 use crate::history::{KeyCall, KeyOutcome, KeyWhat, Put, ReadBack};
+use crate::net::HostId;
 use crate::talk::{Answer, Question};
 
 /// The ttl of a session, in milliseconds.
@@ -102,11 +103,17 @@ async fn count(client: &Client, key: &str, number: u64, session: LeaseId, once: 
 
 /// Reads its own number.
 async fn read_back(client: &Client, key: &str) -> Option<u64> {
-    client.try_another_node();
-    let heard = client.ask_once(Question::Read(key_of(key)), Duration::from_millis(800)).await?;
-    let Answer::Entry(Ok((entry, _))) = heard.answer else { return None };
+    let node = client.pick(client.shared.plan.nodes.into()) as HostId;
+    read_at(client, node, key, Duration::from_millis(800)).await
+}
+
+/// Reads a counting key at a node.
+pub(super) async fn read_at(client: &Client, node: HostId, key: &str, within: Duration) -> Option<u64> {
+    let mut asking = client.ask_at(node, Question::Read(key_of(key)));
+    let (_, answer) = tokio::time::timeout(within, asking.answers.recv()).await.ok()??;
+    let Answer::Entry(Ok((entry, _))) = answer else { return None };
     let (number, version) = entry.map_or((0, 0), |entry| (parse(&entry.value), entry.version));
-    let read = ReadBack { key: key.to_owned(), number, version, sent: heard.sent };
+    let read = ReadBack { key: key.to_owned(), number, version, sent: asking.sent };
     client.shared.history.lock().reads.push(read);
     Some(number)
 }
