@@ -164,6 +164,10 @@ pub(super) async fn renew(client: &Client, holding: &mut Holding) -> bool {
     let Achieved::Renewed(renewals) = &done.outcome else { return false };
     match renewals.first() {
         Some(Ok(renewal)) => {
+            if sent > first {
+                // The attempt before it may have been carried out as well, at another time.
+                client.note_attempt(holder, first);
+            }
             let heard = Heard { sent, sent_here, answer: () };
             let validity = client.acknowledge(holder, ttl.max(holding.ttl), done.now, renewal.remaining, &heard);
             holding.validity = holding.validity.longer(validity, client.here());
@@ -185,6 +189,11 @@ pub(super) async fn look(client: &Client, holding: &Holding) {
     let Answer::Seen(Ok(seen)) = heard.answer else { return };
     let answered = client.now();
     let ending = seen.lease.as_ref().is_ok_and(|view| view.ending);
+    if let Ok(view) = &seen.lease {
+        let held = view.held.iter().map(|held| (held.token, held.held)).collect::<Vec<_>>();
+        let (holder, now, left) = (&holding.holder, seen.now.0, view.remaining);
+        client.shared.trace.say(format_args!("{holder} sees itself at lease time {now}: {held:?}, {left:?}"));
+    }
     let mut history = client.shared.history.lock();
     if !ending {
         history.calls.push(Call {

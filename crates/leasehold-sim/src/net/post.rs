@@ -18,11 +18,13 @@ pub(crate) enum Mail {
 }
 
 impl Mail {
-    /// Writes that are bound to no session have nothing that makes a copy harmless: nobody repeats them.
+    /// Writes that are bound to no session have nothing that makes a copy harmless: nobody repeats them. A copy of a
+    /// renewal extends its lease once more, which its holder could not write down.
     pub(super) fn may_come_twice(&self) -> bool {
         match self {
             Mail::Asks(_, question) => match &**question {
                 Question::Command(Command::Write(write)) => write.session.is_some(),
+                Question::Command(Command::Renew(_)) => false,
                 Question::Command(_)
                 | Question::Queue(_)
                 | Question::Look(..)
