@@ -33,6 +33,8 @@ pub(crate) fn play(plan: &Plan, plant: Option<&str>, aloud: bool, log: Option<&s
     }));
     let started = Instant::now();
     let root = scratch();
+    // Of another process with this number that was killed.
+    let _ = std::fs::remove_dir_all(&root);
     let report = run(plan, &root, aloud);
     // What is left there is of no use: the seed makes it again.
     let _ = std::fs::remove_dir_all(&root);

@@ -149,7 +149,7 @@ impl<'a> Carried<'a> {
                 }
                 "claim_ended" => {
                     resource.holders = resource.holders.saturating_sub(1);
-                    *ended.entry(name).or_default() |= !event.rests.is_zero();
+                    *ended.entry(name).or_default() |= event.may_rest();
                 }
                 _ => {}
             }

@@ -82,6 +82,13 @@ pub struct Event {
     pub ended: String,
 }
 
+impl Event {
+    /// Tells whether a resource may rest after this. What is revoked in its very last millisecond rests for less than one.
+    pub(crate) fn may_rest(&self) -> bool {
+        !self.rests.is_zero() || self.cause == "revoked" || self.cause == "parent_ended"
+    }
+}
+
 impl Filter {
     /// Tells whether a watcher with this filter is told of an event.
     pub fn passes(&self, event: &Event) -> bool {

@@ -99,7 +99,7 @@ impl<'a> Swept<'a> {
             let ended: BTreeSet<&str> =
                 change.events.iter().filter(|e| e.kind == "lease_ended").map(|e| e.lease.as_str()).collect();
             for event in &change.events {
-                swept.rests |= !event.rests.is_zero();
+                swept.rests |= event.may_rest();
                 let by_time = matches!(event.cause.as_str(), "expired" | "wait_elapsed" | "parent_ended");
                 let with_lease = !event.ended.is_empty();
                 // A wait that ends while its lease lives on counts for all that the lease carries.

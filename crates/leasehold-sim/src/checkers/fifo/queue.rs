@@ -52,7 +52,7 @@ impl<'a> Queue<'a> {
             }
             "claim_granted" => self.grant(event, priority),
             "claim_ended" => {
-                self.rests |= !event.rests.is_zero();
+                self.rests |= event.may_rest();
                 let held = self.holders.iter().position(|(holder, _)| *holder == lease);
                 let held = held.map(|at| self.holders.swap_remove(at));
                 held.is_none().then(|| format!("{lease} lost {resource} that it did not hold"))
