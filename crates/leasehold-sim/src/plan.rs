@@ -74,6 +74,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether its disks are so slow that time goes on in steps.
+    pub(crate) fn has_slow_disks(&self) -> bool {
+        self.flush >= 10
+    }
+
     /// The checkers that say nothing about this kind of run: what they check is not promised in it.
     pub fn unpromised(&self) -> &'static [&'static str] {
         match self.kind {

@@ -40,8 +40,6 @@ pub struct Report {
     pub history: History,
     /// What must not happen and is seen without a checker: a node that stops, panics, states that differ.
     pub failures: Vec<String>,
-    /// Every line of the trace.
-    pub lines: Vec<String>,
     /// One number for the trace.
     pub sum: u64,
     /// How many entries the log has in the end.
@@ -84,14 +82,11 @@ struct Run {
     /// Nodes that have been removed from the cluster.
     removed: BTreeSet<HostId>,
     last_fault: u64,
-    calm: Calm,
+    /// Since when it is calm.
+    calm: Option<u64>,
     moved: Moved,
     backup: Option<Backup>,
 }
-
-/// Since when it is calm.
-#[derive(Default)]
-struct Calm(Option<u64>);
 
 /// When an entry was last applied, or nobody led, and the last entry.
 #[derive(Default)]
@@ -132,7 +127,7 @@ impl Run {
             next_fault: 2_000,
             removed: BTreeSet::new(),
             last_fault: 0,
-            calm: Calm::default(),
+            calm: None,
             moved: Moved::default(),
             backup: None,
             plan,
@@ -186,10 +181,11 @@ impl Run {
     fn note_progress(&mut self, now: u64) {
         let applied = self.ups().iter().filter_map(|(_, up)| up.node.metrics().last_applied).max().unwrap_or(0);
         // On a slow disk time goes on in steps, and many leases end one entry after the other: as if nobody led meanwhile.
-        let slow = self.plan.flush >= 10 || self.open.iter().any(|fault| matches!(fault, Fault::SlowDisk { .. }));
-        let led = self.leader().is_some() && !slow;
-        if applied > self.moved.to || !led {
-            if now - self.moved.at > STANDSTILL || !led {
+        let slow = self.plan.has_slow_disks() || self.open.iter().any(|fault| matches!(fault, Fault::SlowDisk { .. }));
+        let led = self.leader().is_some();
+        let goes_on = led && !slow;
+        if applied > self.moved.to || !goes_on {
+            if now - self.moved.at > STANDSTILL || !goes_on {
                 let (from, to) = (Moment::millis(self.moved.at), Moment::millis(now));
                 self.shared.history.lock().outages.get_or_insert_default().push(Span { from, to });
             }
@@ -197,16 +193,16 @@ impl Run {
         }
         let whole = self.nodes.iter().all(|node| node.is_up() || self.removed.contains(&node.id));
         let calm = self.open.is_empty()
-            && self.plan.flush < 10
+            && !self.plan.has_slow_disks()
             && self.net.is_gentle()
             && whole
-            && self.leader().is_some()
+            && led
             && now > self.last_fault + CALM_AFTER
             && now - self.moved.at <= STANDSTILL;
-        match (calm, self.calm.0) {
-            (true, None) => self.calm.0 = Some(now),
+        match (calm, self.calm) {
+            (true, None) => self.calm = Some(now),
             (false, Some(from)) => {
-                self.calm.0 = None;
+                self.calm = None;
                 let span = Span { from: Moment::millis(from), to: Moment::millis(now) };
                 self.shared.history.lock().calm.push(span);
             }
@@ -405,7 +401,7 @@ impl Run {
 
     fn finish(mut self) -> Report {
         let now = self.time.now();
-        if let Some(from) = self.calm.0.take() {
+        if let Some(from) = self.calm.take() {
             let span = Span { from: Moment::millis(from), to: Moment::millis(now) };
             self.shared.history.lock().calm.push(span);
         }
@@ -420,7 +416,7 @@ impl Run {
             node.crash(&self.net, false);
         }
         let history = std::mem::take(&mut *self.shared.history.lock());
-        Report { history, failures, lines: self.trace.lines(), sum: self.trace.sum(), entries }
+        Report { history, failures, sum: self.trace.sum(), entries }
     }
 
     /// Nodes that have applied the same entries must have the same state.

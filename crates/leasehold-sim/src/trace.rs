@@ -15,7 +15,6 @@ pub(crate) struct Trace {
 }
 
 struct Inner {
-    lines: Vec<String>,
     failures: Vec<String>,
     sum: u64,
     aloud: bool,
@@ -24,7 +23,7 @@ struct Inner {
 impl Trace {
     pub(crate) fn new(time: TrueTime, aloud: bool) -> Trace {
         // FNV's offset; any fixed number serves.
-        let inner = Inner { lines: Vec::new(), failures: Vec::new(), sum: 0xcbf2_9ce4_8422_2325, aloud };
+        let inner = Inner { failures: Vec::new(), sum: 0xcbf2_9ce4_8422_2325, aloud };
         Trace { time, inner: Arc::new(Mutex::new(inner)) }
     }
 
@@ -38,7 +37,6 @@ impl Trace {
         if inner.aloud {
             eprintln!("{line}");
         }
-        inner.lines.push(line);
     }
 
     /// Writes a line that must not be there.
@@ -49,10 +47,6 @@ impl Trace {
 
     pub(crate) fn failures(&self) -> Vec<String> {
         self.inner.lock().failures.clone()
-    }
-
-    pub(crate) fn lines(&self) -> Vec<String> {
-        self.inner.lock().lines.clone()
     }
 
     /// One number for all lines.

@@ -331,9 +331,9 @@ impl Client {
         self.shared.history.lock().attempts.push(attempt);
     }
 
-    /// Notes an answer, true at lease time `now`, that a lease is over; tells whether it was one.
-    fn note_end(&self, lease: &str, now: LeaseTime, rejection: &Rejection) -> bool {
-        let Rejection::Ended(end) = rejection else { return false };
+    /// Notes a refusal, true at lease time `now`, if it tells that a lease is over.
+    fn note_end(&self, lease: &str, now: LeaseTime, rejection: &Rejection) {
+        let Rejection::Ended(end) = rejection else { return };
         self.shared.trace.say(format_args!("{lease} hears that it has ended: {}", end.cause.word()));
         self.shared.history.lock().ends.push(End {
             lease: lease.to_owned(),
@@ -341,7 +341,6 @@ impl Client {
             ended_by: now.0.saturating_sub(end.ago.0),
             answered: self.now(),
         });
-        true
     }
 }
 

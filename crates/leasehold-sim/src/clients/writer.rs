@@ -34,11 +34,11 @@ pub(super) async fn run(client: Client) {
             }
             seq += 1;
             let once = Once { seq, acked: seq - 1 };
-            match count(&client, &own, number, session, once).await {
-                Some(true) => number += 1,
+            if !count(&client, &own, number, session, once).await {
                 // Whether it is written will be seen when it is read back.
-                Some(false) | None => break,
+                break;
             }
+            number += 1;
             let renew = Command::Renew(Renew { leases: vec![session], ttl: None });
             client.ask_once(Question::Command(renew), Duration::from_millis(300)).await;
             if client.chance(30) {
@@ -83,21 +83,21 @@ async fn close_session(client: &Client, session: LeaseId) -> bool {
     }
 }
 
-/// Writes the next number, as often as it takes; true if it is written, false if it is certainly not.
-async fn count(client: &Client, key: &str, number: u64, session: LeaseId, once: Once) -> Option<bool> {
+/// Writes the next number, as often as it takes; tells whether it is certainly written.
+async fn count(client: &Client, key: &str, number: u64, session: LeaseId, once: Once) -> bool {
     let write = Write { session: Some((session, once)), then: vec![put(key, number)], ..Write::default() };
     let (_, heard) = client.command(Command::Write(write), Duration::from_millis(400), 8).await;
-    match heard?.answer {
-        Sure::Answered(Ok(done)) => {
-            let Achieved::Written(written) = &done.outcome else { return None };
+    match heard.map(|heard| heard.answer) {
+        Some(Sure::Answered(Ok(done))) => {
+            let Achieved::Written(written) = &done.outcome else { return false };
             client.shared.trace.say(format_args!("{key} is {number} at {}", written.revision));
             let (revision, answered) = (written.revision.0, client.now());
             let put = Put { key: key.to_owned(), number, revision, version: None, answered };
             client.shared.history.lock().puts.push(put);
-            Some(true)
+            true
         }
         // Refused now; an earlier copy of it may have been carried out before its session ended.
-        Sure::Answered(Err(_)) | Sure::NotInTime => None,
+        Some(Sure::Answered(Err(_)) | Sure::NotInTime) | None => false,
     }
 }
 

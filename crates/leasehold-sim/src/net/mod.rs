@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_raft::Wire;
 use parking_lot::Mutex;
@@ -165,16 +166,16 @@ impl Net {
         let to = Net::host_at(&address)?;
         // Like lost beginnings of a connection, it is tried again until it passes; whoever waits has a limit of his own.
         while self.is_cut(from, to) || self.is_cut(to, from) {
-            tokio::time::sleep(std::time::Duration::from_millis(250)).await;
+            tokio::time::sleep(Duration::from_millis(250)).await;
         }
         let way = {
             let mut state = self.0.lock();
             state.delay() + state.delay()
         };
-        tokio::time::sleep(std::time::Duration::from_millis(way)).await;
+        tokio::time::sleep(Duration::from_millis(way)).await;
         let mut state = self.0.lock();
         let refused = || io::Error::new(io::ErrorKind::ConnectionRefused, "nobody listens there");
-        let (_, door) = state.doors.get(&Net::host_at(&address).map(Net::address)?).ok_or_else(refused)?;
+        let (_, door) = state.doors.get(&Net::address(to)).ok_or_else(refused)?;
         let door = door.clone();
         let (there, back) = (state.pipes.open(from, to), state.pipes.open(to, from));
         let theirs = Connection { net: self.clone(), reads: there, writes: back };
