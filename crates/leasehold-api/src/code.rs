@@ -265,10 +265,10 @@ impl From<&Rejection> for Code {
             Rejection::LateCopy { .. } => Code::LateCopy,
             Rejection::RefusedBefore { .. } => Code::RefusedBefore,
             Rejection::StaleToken { .. } => Code::StaleToken,
-            Rejection::AlreadyClaimed { .. } => Code::AlreadyClaimed,
+            Rejection::AlreadyClaimed { .. } | Rejection::AlreadyMarker { .. } => Code::AlreadyClaimed,
             Rejection::NotClaimed { .. } => Code::NotClaimed,
             Rejection::NotHeld { .. } => Code::NotHeld,
-            Rejection::AskedTwice { .. } | Rejection::AsksNothing => Code::Invalid,
+            Rejection::AskedTwice { .. } | Rejection::AsksNothing | Rejection::OneMarkerOneClaim => Code::Invalid,
             Rejection::TtlOutOfBounds { .. } => Code::TtlOutOfBounds,
             Rejection::CooldownTooLong { .. } => Code::CooldownTooLong,
             Rejection::KeyWrittenTwice { .. } => Code::Invalid,
@@ -286,6 +286,7 @@ fn of_bound(bound: Bound) -> Code {
     match bound {
         Bound::ValueBytes
         | Bound::WriteOps
+        | Bound::WriteDepth
         | Bound::RangeEntries
         | Bound::MetadataPairs
         | Bound::MetadataBytes

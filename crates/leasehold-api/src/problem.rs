@@ -155,7 +155,7 @@ impl Problem {
     pub fn not_as_expected(key: &Key, written: &Written) -> Problem {
         let current = match written.results.first() {
             Some(WriteResult::Read { entries, .. }) => Some(entries.first().map_or(0, |entry| entry.modified.0)),
-            Some(WriteResult::Put { .. } | WriteResult::Deleted { .. }) | None => None,
+            Some(WriteResult::Put { .. } | WriteResult::Deleted { .. } | WriteResult::Nested(_)) | None => None,
         };
         let now = match current {
             Some(0) => "there is no entry".to_owned(),
@@ -197,6 +197,8 @@ impl From<&Rejection> for Problem {
             | Rejection::NeedsRight(_)
             | Rejection::KeyWrittenTwice { .. }
             | Rejection::UnknownEntry { .. }
+            | Rejection::OneMarkerOneClaim
+            | Rejection::AlreadyMarker { .. }
             | Rejection::EndlessRevoke
             | Rejection::UnknownWait
             | Rejection::BadLimits(_) => plain,

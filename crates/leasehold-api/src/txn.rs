@@ -342,6 +342,7 @@ impl From<&Written> for TxnAnswer {
                     WriteResult::Put { previous } => TxnResult::Put { previous: previous.as_ref().map(Entry::from) },
                     WriteResult::Deleted { previous } => TxnResult::Delete { previous: all(previous) },
                     WriteResult::Read { entries, count } => TxnResult::Read { entries: all(entries), count: *count },
+                    WriteResult::Nested(_) => unreachable!("this API nests no writes"),
                 })
                 .collect(),
         }

@@ -223,7 +223,7 @@ impl From<&Fact> for EventFact {
                 by: by.to_string(),
                 reason: reason.as_ref().map(ToString::to_string),
             },
-            Fact::EntryPut { key, value, version, created, lease } => {
+            Fact::EntryPut { key, value, version, created, lease, previous: _ } => {
                 let (key, key_base64) = bytes_fields(key.as_bytes());
                 let (value, value_base64) = bytes_fields(value);
                 let lease = lease.map(Digest::of);
@@ -237,7 +237,7 @@ impl From<&Fact> for EventFact {
                     lease,
                 }
             }
-            Fact::EntryDeleted { key, ended } => {
+            Fact::EntryDeleted { key, ended, previous: _ } => {
                 let (key, key_base64) = bytes_fields(key.as_bytes());
                 EventFact::EntryDeleted { key, key_base64, ended: ended.map(Digest::of) }
             }

@@ -66,13 +66,8 @@ impl State {
             }
             state.settle_resource(&(key.namespace, resource.clone()), events);
             state.step();
-            let revision = state.revision;
-            let lease = state.leases.get_mut(&key).expect("it was just found");
-            let held = lease.remove_held(&resource).expect("it was just found");
-            lease.changed = revision;
-            let holder = lease.holder.clone();
-            let freed = state.end_claim(key, &holder, &held, &EndCause::Released, LeaseTime::ZERO, events);
-            state.add_weight(key, -1);
+            let freed = state.give_back(key, &resource, events);
+            state.end_marker(key, &resource, events);
             state.hand_on_freed(vec![((key.namespace, resource), freed)], events);
             Ok(Outcome::Unclaimed)
         })
@@ -306,6 +301,9 @@ impl State {
         self.add_weight(key, -(wait.asks.len() as i64));
         self.note_change(key);
         self.leave_queues(key, &wait, events, &holder, &cause);
+        for ask in &wait.asks {
+            self.end_marker(key, &ask.resource, events);
+        }
     }
 
     /// Takes a wait from its lease and the index of deadlines.
@@ -381,7 +379,7 @@ fn receipt_of(answer: &Answer) -> Receipt {
         Ok(
             Outcome::Granted(_)
             | Outcome::Renewed(_)
-            | Outcome::Released
+            | Outcome::Released { .. }
             | Outcome::Revoked { .. }
             | Outcome::Left
             | Outcome::HandoverAsked { .. }

@@ -43,6 +43,9 @@ pub struct Rights {
 pub enum Command {
     /// Grants a lease, with claims on resources: all or none.
     Grant(Grant),
+    /// Grants a lease under an id that may have been used before: only a living lease is in its way. For protocols in
+    /// which ids may come back; a late copy of such a grant counts as a new one.
+    GrantAnew(Grant),
     /// Extends leases.
     Renew(Renew),
     /// Ends a lease by its holder's wish.
@@ -51,6 +54,8 @@ pub enum Command {
     Revoke(Revoke),
     /// Asks for more resources on a living lease.
     Claim(Claim),
+    /// Asks for a resource on a living lease and puts the marker of the claim.
+    ClaimMarked(ClaimMarked),
     /// Gives one held claim back.
     Unclaim(Unclaim),
     /// Leaves the queues a wait stands in.
@@ -212,6 +217,24 @@ pub struct Claim {
     pub asks: Asks,
 }
 
+/// Asks for a resource on a living lease and puts the marker of the claim, in one revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimMarked {
+    /// The claim: of one resource.
+    pub claim: Claim,
+    /// What stands for it.
+    pub marker: Marker,
+}
+
+/// An entry that stands for a claim: both go in one revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marker {
+    /// Its key.
+    pub key: Key,
+    /// Its bytes.
+    pub value: Arc<[u8]>,
+}
+
 /// Gives one held claim back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unclaim {
@@ -244,6 +267,9 @@ pub struct AskHandover {
     /// Why, for the holders and for people.
     pub reason: Option<Box<str>>,
 }
+
+/// How deep writes may be nested.
+pub const WRITE_DEPTH_MAX: usize = 8;
 
 /// Compares entries, then writes one list of them or the other: all in one revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -334,6 +360,9 @@ pub enum WriteOp {
         /// At most this many.
         limit: u32,
     },
+    /// Another write as a step of this one. Its compares look at the state before the whole write, its session is not
+    /// looked at.
+    Nested(Box<Write>),
 }
 
 /// What an entry is bound to after a put.

@@ -17,6 +17,25 @@ pub struct Event {
     pub fact: Fact,
 }
 
+/// An entry before a change; none if there was none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Previous(pub Option<Box<Former>>);
+
+/// An entry as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Former {
+    /// Its bytes.
+    pub value: Arc<[u8]>,
+    /// How often it had been put since it was created.
+    pub version: u64,
+    /// The revision that created it.
+    pub created: Revision,
+    /// The revision that had last changed it.
+    pub modified: Revision,
+    /// The lease it was bound to.
+    pub lease: Option<LeaseId>,
+}
+
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
@@ -119,6 +138,8 @@ pub enum Fact {
         created: Revision,
         /// The lease it is bound to.
         lease: Option<LeaseId>,
+        /// What it replaced.
+        previous: Previous,
     },
     /// An entry was removed.
     EntryDeleted {
@@ -126,6 +147,8 @@ pub enum Fact {
         key: Key,
         /// The lease whose end removed it.
         ended: Option<LeaseId>,
+        /// What it was; not known of events that an older release told.
+        previous: Previous,
     },
 }
 

@@ -20,10 +20,44 @@ impl State {
         if let Some(answer) = self.repeated_grant(caller, namespace, &grant, events) {
             return answer;
         }
+        self.grant_checked(caller, namespace, grant, events)
+    }
+
+    /// Grants a lease whose id was perhaps used before by the same identity; a living one is in its way.
+    pub(crate) fn grant_anew(
+        &mut self,
+        caller: &Caller,
+        namespace: &Namespace,
+        mut grant: Grant,
+        events: &mut Vec<Event>,
+    ) -> Answer {
+        grant.asks.sort();
+        let number = self.namespaces.number(namespace);
+        if let Some(key) = number.map(|namespace| LeaseKey { namespace, id: grant.id }) {
+            self.settle_lease(key, events);
+            let buried = self.tombstones.get(&key);
+            if self.leases.contains(&key) || buried.is_some_and(|buried| buried.identity != caller.identity) {
+                return Err(Box::new(Rejection::IdInUse));
+            }
+        }
+        self.grant_checked(caller, namespace, grant, events)
+    }
+
+    fn grant_checked(
+        &mut self,
+        caller: &Caller,
+        namespace: &Namespace,
+        grant: Grant,
+        events: &mut Vec<Event>,
+    ) -> Answer {
         self.check_grant(caller, namespace, &grant, events)?;
         let waits = self.check_asks(namespace, &grant.asks, None, events)?;
 
         let key = LeaseKey { namespace: self.namespaces.number_or_new(namespace), id: grant.id };
+        if self.tombstones.get(&key).is_some() {
+            self.tombstones.forget_one(&key);
+            self.namespaces.usage_mut(key.namespace).tombstones -= 1;
+        }
         self.step();
         self.insert_granted(key, caller, &grant, events);
         if waits {

@@ -11,6 +11,7 @@ use crate::{LeaseKey, LeaseTime, Mode, State, Token};
 impl State {
     pub(crate) fn assert_invariants(&self) {
         assert!(self.revisit.is_empty(), "every queue that may have changed was looked at");
+        assert!(self.freed.is_empty(), "everything freed was handed on");
         assert!(self.emptied.is_empty(), "every namespace that may be empty was looked at");
         debug_assert!(self.tombstones.rows.len() <= self.limits.tombstones as usize, "tombstones are bounded");
     }
@@ -20,6 +21,7 @@ impl State {
         self.check_leases()?;
         self.check_resources()?;
         self.check_entries()?;
+        self.check_markers()?;
         self.check_counts()
     }
 
@@ -112,6 +114,21 @@ impl State {
         let bound: usize = self.leases.iter().map(|(_, lease)| lease.entries()).sum();
         let entries = self.entries.iter().filter(|(_, entry)| entry.lease.is_some()).count();
         ensure(bound == entries, || format!("leases list {bound} entries, {entries} are bound"))
+    }
+
+    fn check_markers(&self) -> Result<(), String> {
+        for (key, marked) in self.markers.iter() {
+            let lease = LeaseKey { namespace: key.0, id: marked.lease };
+            let row = self.leases.get(&lease);
+            let held = row.is_some_and(|row| row.held_claim(&marked.resource).is_some());
+            let claimed = held || self.wait_for(lease, &marked.resource).is_some();
+            ensure(claimed && self.entries.contains(key), || format!("{} stands for nothing", key.1))?;
+            let named = row.and_then(|row| row.more.as_ref()?.markers.get(&marked.resource));
+            ensure(named == Some(&key.1), || format!("{} stands for a claim one-sidedly", key.1))?;
+        }
+        let named: usize =
+            self.leases.iter().filter_map(|(_, row)| row.more.as_ref()).map(|more| more.markers.len()).sum();
+        ensure(named == self.markers.len(), || format!("leases name {named} markers, {} exist", self.markers.len()))
     }
 
     fn check_counts(&self) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! A lease: what it promises, to whom, and what it carries.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 
 use crate::{
@@ -40,6 +40,8 @@ pub(crate) struct More {
     pub(crate) waits: Vec<Wait>,
     pub(crate) children: BTreeSet<LeaseId>,
     pub(crate) entries: BTreeSet<Key>,
+    /// The markers of its claims.
+    pub(crate) markers: BTreeMap<ResourceName, Key>,
     /// The highest number of a command that was done.
     pub(crate) seq: u64,
     /// By number.

@@ -6,6 +6,7 @@
 //! | claim | what a lease asks of a resource: exclusive or shared, held or waiting |
 //! | token | the fencing number of a held claim: the revision of its grant |
 //! | entry | a key with a value, versioned, bound to a lease or not |
+//! | marker | an entry that stands for a claim: both come and go together |
 //! | revision | the counter of visible changes |
 //!
 //! [`State::apply`] is the only road by which anything changes: it takes a [`Stamp`] and commands and gives
@@ -26,6 +27,7 @@ mod invariants;
 mod lease;
 mod life;
 mod limits;
+mod marker;
 mod namespaces;
 mod ordered;
 mod outcome;
@@ -43,6 +45,7 @@ mod table;
 mod time;
 mod tombstones;
 mod view;
+mod write;
 
 pub use command::*;
 pub use event::*;

@@ -86,9 +86,9 @@ impl State {
             Ok(key) => {
                 self.settle_held(key, events);
                 self.end(key, EndCause::Released, events);
-                Ok(Outcome::Released)
+                Ok(Outcome::Released { already: false })
             }
-            Err(rejection) if matches!(*rejection, Rejection::Ended(_)) => Ok(Outcome::Released),
+            Err(rejection) if matches!(*rejection, Rejection::Ended(_)) => Ok(Outcome::Released { already: true }),
             Err(rejection) => Err(rejection),
         }
     }
@@ -228,12 +228,14 @@ impl State {
             } else {
                 self.end_entries(key, &lease, events);
             }
+            self.end_markers(key, lease.more.iter().flat_map(|more| more.markers.values().cloned()), events);
             for claim in &lease.held {
                 let until = rest_until(self.now, rest, until, claim.cooldown);
                 let after = self.end_claim(key, &lease.holder, claim, &cause, until, events);
                 freed.push(((key.namespace, claim.resource.clone()), after));
             }
         }
+        freed.append(&mut self.freed);
         self.hand_on_freed(freed, events);
     }
 

@@ -43,8 +43,11 @@ pub enum Outcome {
     Granted(Box<LeaseView>),
     /// An answer for each lease of the renewal, in order.
     Renewed(Vec<Result<Renewal, Box<Rejection>>>),
-    /// The lease is over, now or already.
-    Released,
+    /// The lease is over.
+    Released {
+        /// Whether it was so before.
+        already: bool,
+    },
     /// The lease was taken.
     Revoked {
         /// How long its holder may still believe that it holds what it held.
@@ -118,6 +121,8 @@ pub enum WriteResult {
         /// How many there are in all.
         count: u64,
     },
+    /// What a write within the write did.
+    Nested(Box<Written>),
 }
 
 /// An entry as it is.

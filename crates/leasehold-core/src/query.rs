@@ -166,6 +166,20 @@ impl State {
         (shown, count)
     }
 
+    /// The lease and the resource of the claim that an entry stands for.
+    pub fn marked(&self, namespace: &Namespace, key: &Key) -> Option<(LeaseId, ResourceName)> {
+        let number = self.namespaces.number(namespace)?;
+        let marked = self.markers.get(&(number, key.clone()))?;
+        Some((marked.lease, marked.resource.clone()))
+    }
+
+    /// The keys of the entries that are bound to a lease, in order.
+    pub fn bound_keys(&self, namespace: &Namespace, lease: LeaseId) -> Vec<Key> {
+        let key = self.namespaces.number(namespace).map(|namespace| LeaseKey { namespace, id: lease });
+        let more = key.and_then(|key| self.leases.get(&key)?.more.as_deref());
+        more.map(|more| more.entries.iter().cloned().collect()).unwrap_or_default()
+    }
+
     /// How many leases, resources and entries there are, in all namespaces.
     pub fn counts(&self) -> Counts {
         Counts {

@@ -25,6 +25,8 @@ pub enum Record {
     Resource(Box<ResourceRecord>),
     /// An entry.
     Entry(EntryRecord),
+    /// The claim that an entry stands for; before the namespaces, so that it is known early that there are any.
+    Marker(MarkerRecord),
     /// An ended lease.
     Tombstone(Box<TombstoneRecord>),
     /// The rest of all resources after a restore; the second record, and only while there is one.
@@ -248,6 +250,19 @@ pub struct EntryRecord {
     pub modified: Revision,
     /// The lease it is bound to.
     pub lease: Option<LeaseId>,
+}
+
+/// The claim that an entry stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarkerRecord {
+    /// The namespace of both.
+    pub namespace: NamespaceId,
+    /// The key of the entry.
+    pub key: Key,
+    /// The lease of the claim.
+    pub lease: LeaseId,
+    /// What is claimed.
+    pub resource: ResourceName,
 }
 
 /// An ended lease.

@@ -33,6 +33,8 @@ pub enum Bound {
     StateBytes,
     /// Steps of a write.
     WriteOps,
+    /// Levels of nested writes.
+    WriteDepth,
     /// Entries touched by a write.
     RangeEntries,
     /// Pairs of metadata.
@@ -65,6 +67,7 @@ impl Bound {
             Bound::EntryBytes => "bytes of entries in the namespace",
             Bound::StateBytes => "bytes of state on this cluster",
             Bound::WriteOps => "steps in one write",
+            Bound::WriteDepth => "levels of nested writes",
             Bound::RangeEntries => "entries touched by one write",
             Bound::MetadataPairs => "metadata texts on one lease",
             Bound::MetadataBytes => "bytes of metadata on one lease",
@@ -183,6 +186,15 @@ pub enum Rejection {
     /// There is no entry to keep the value or binding of.
     #[error("there is no entry {key} whose value or lease could be kept")]
     UnknownEntry {
+        /// Which key.
+        key: Key,
+    },
+    /// A marker stands for one claim.
+    #[error("a claim with a marker asks for one resource")]
+    OneMarkerOneClaim,
+    /// The key is the marker of another claim.
+    #[error("the key {key} already stands for a claim; choose another")]
+    AlreadyMarker {
         /// Which key.
         key: Key,
     },

@@ -6,6 +6,7 @@
 use crate::deadlines::Due;
 use crate::entry::{Entry, EntryKey};
 use crate::lease::{Lease, More, Terms, claim_size};
+use crate::marker::Marked;
 use crate::namespaces::Namespaces;
 use crate::ordered::OrderedSet;
 use crate::planted::{self, Bug};
@@ -13,8 +14,8 @@ use crate::resource::{Holders, Resource, ResourceKey};
 use crate::table::Table;
 use crate::tombstones::Tombstone;
 use crate::{
-    EntryRecord, HeadRecord, LeaseKey, LeaseRecord, LeaseTime, Mode, NamespaceRecord, Record, ResourceRecord,
-    RestRecord, Revision, State, TombstoneRecord,
+    EntryRecord, HeadRecord, LeaseKey, LeaseRecord, LeaseTime, MarkerRecord, Mode, NamespaceRecord, Record,
+    ResourceRecord, RestRecord, Revision, State, TombstoneRecord,
 };
 
 /// A frozen state.
@@ -26,6 +27,7 @@ pub struct View {
     leases: Table<LeaseKey, Lease>,
     resources: Table<ResourceKey, Resource>,
     entries: Table<EntryKey, Entry>,
+    markers: Table<EntryKey, Marked>,
     tombstones: Table<LeaseKey, Tombstone>,
 }
 
@@ -54,6 +56,7 @@ impl State {
             leases: self.leases.clone(),
             resources: self.resources.clone(),
             entries: self.entries.clone(),
+            markers: self.markers.clone(),
             tombstones: self.tombstones.rows.clone(),
         }
     }
@@ -67,7 +70,7 @@ impl State {
 
     /// Begins to put a state together from records, one at a time.
     pub fn loader() -> Loader {
-        Loader { state: State::new(), parents: Vec::new(), claims: 0 }
+        Loader { state: State::new(), parents: Vec::new(), markers: Vec::new(), claims: 0 }
     }
 
     fn load(&mut self, record: Record, parents: &mut Vec<(LeaseKey, LeaseKey)>) -> Result<(), Inconsistent> {
@@ -83,6 +86,7 @@ impl State {
             Record::Resource(record) => self.load_resource(*record),
             Record::Lease(record) => self.load_lease(*record, parents),
             Record::Entry(record) => self.load_entry(record),
+            Record::Marker(_) => unreachable!("markers are kept until everything else is there"),
             Record::Tombstone(record) => self.load_tombstone(*record),
             Record::Rest(RestRecord { until }) => self.load_rest(until),
         }
@@ -232,6 +236,21 @@ impl State {
         Ok(())
     }
 
+    fn load_marker(&mut self, record: MarkerRecord) -> Result<(), Inconsistent> {
+        let MarkerRecord { namespace, key, lease, resource } = record;
+        let owner = LeaseKey { namespace, id: lease };
+        let held = self.leases.get(&owner).is_some_and(|row| row.held_claim(&resource).is_some());
+        if !held && self.wait_for(owner, &resource).is_none() {
+            return Err(Inconsistent("an entry stands for an unknown claim"));
+        }
+        let key = (namespace, key);
+        if !self.entries.contains(&key) {
+            return Err(Inconsistent("a claim has a marker that is not there"));
+        }
+        self.insert_marker(key, Marked { lease, resource });
+        Ok(())
+    }
+
     fn load_tombstone(&mut self, record: TombstoneRecord) -> Result<(), Inconsistent> {
         self.check_namespace(record.namespace)?;
         self.namespaces.usage_mut(record.namespace).tombstones += 1;
@@ -254,6 +273,8 @@ pub struct Loader {
     state: State,
     /// Children and their parents, tied once all leases are there.
     parents: Vec<(LeaseKey, LeaseKey)>,
+    /// Tied once all claims and entries are there.
+    markers: Vec<MarkerRecord>,
     /// Claims as their leases tell them, less those that their resources tell.
     claims: i64,
 }
@@ -261,10 +282,19 @@ pub struct Loader {
 impl Loader {
     /// Takes one record.
     pub fn load(&mut self, record: Record) -> Result<(), Inconsistent> {
+        if let Record::Marker(marker) = record {
+            self.markers.push(marker);
+            return Ok(());
+        }
         match &record {
             Record::Lease(lease) => self.claims += lease.held.len() as i64,
             Record::Resource(resource) => self.claims -= resource.holders.len() as i64,
-            Record::Head(_) | Record::Namespace(_) | Record::Entry(_) | Record::Tombstone(_) | Record::Rest(_) => {}
+            Record::Head(_)
+            | Record::Namespace(_)
+            | Record::Entry(_)
+            | Record::Marker(_)
+            | Record::Tombstone(_)
+            | Record::Rest(_) => {}
         }
         self.state.load(record, &mut self.parents)
     }
@@ -276,6 +306,9 @@ impl Loader {
         }
         for (child, parent) in self.parents {
             self.state.load_parent(child, parent)?;
+        }
+        for marker in self.markers {
+            self.state.load_marker(marker)?;
         }
         self.state.index_leases();
         Ok(self.state)
@@ -293,7 +326,8 @@ impl View {
         self.head.now
     }
 
-    /// The state record by record: the head, the rest of all resources if there is one, namespaces, resources, leases, entries, tombstones, each by key.
+    /// The state record by record: the head, the rest of all resources if there is one, markers, namespaces,
+    /// resources, leases, entries, tombstones, each by key.
     pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
         let head = std::iter::once(Record::Head(Box::new(self.head.clone())));
         let rest = Some(RestRecord { until: self.rests_until }).filter(|rest| rest.until > LeaseTime::ZERO);
@@ -305,9 +339,10 @@ impl View {
         let resources = self.resources.iter().map(|(key, row)| Record::Resource(Box::new(resource_record(key, row))));
         let leases = self.leases.iter().map(|(key, lease)| Record::Lease(Box::new(lease_record(*key, lease))));
         let entries = self.entries.iter().map(|(key, entry)| Record::Entry(entry_record(key, entry)));
+        let markers = self.markers.iter().map(|(key, marked)| Record::Marker(marker_record(key, marked)));
         let tombstones =
             self.tombstones.iter().map(|(key, row)| Record::Tombstone(Box::new(tombstone_record(*key, row))));
-        head.chain(namespaces).chain(resources).chain(leases).chain(entries).chain(tombstones)
+        head.chain(markers).chain(namespaces).chain(resources).chain(leases).chain(entries).chain(tombstones)
     }
 }
 
@@ -360,6 +395,11 @@ fn entry_record((namespace, key): &EntryKey, entry: &Entry) -> EntryRecord {
         modified: entry.modified,
         lease: entry.lease,
     }
+}
+
+fn marker_record((namespace, key): &EntryKey, marked: &Marked) -> MarkerRecord {
+    let Marked { lease, resource } = marked.clone();
+    MarkerRecord { namespace: *namespace, key: key.clone(), lease, resource }
 }
 
 fn tombstone_record(key: LeaseKey, row: &Tombstone) -> TombstoneRecord {

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::deadlines::{Deadlines, Due};
 use crate::entry::{Entry, EntryKey};
+use crate::hand_on::Freed;
 use crate::lease::Lease;
+use crate::marker::Marked;
 use crate::namespaces::Namespaces;
 use crate::ordered::OrderedSet;
 use crate::planted::{self, Bug};
@@ -41,6 +43,8 @@ pub struct State {
     pub(crate) leases: Table<LeaseKey, Lease>,
     pub(crate) resources: Table<ResourceKey, Resource>,
     pub(crate) entries: Table<EntryKey, Entry>,
+    /// The claims that entries stand for.
+    pub(crate) markers: Table<EntryKey, Marked>,
     pub(crate) tombstones: Tombstones,
     /// Roughly how many bytes all of it takes.
     pub(crate) bytes: u64,
@@ -54,6 +58,8 @@ pub struct State {
     pub(crate) idle: BTreeSet<(Revision, ResourceKey)>,
     /// Resources whose first waiter may have changed; empty between entries.
     pub(crate) revisit: BTreeSet<ResourceKey>,
+    /// What the present step freed and has not handed on yet; empty between commands.
+    pub(crate) freed: Vec<(ResourceKey, Freed)>,
     /// Namespaces that may have nothing left; empty between entries.
     pub(crate) emptied: BTreeSet<NamespaceId>,
     /// Where to look first for what a wait lacks; a hint only, empty between entries.
@@ -162,10 +168,12 @@ impl State {
         let Request { caller, namespace, command } = request;
         match command {
             Command::Grant(grant) => self.grant(&caller, &namespace, grant, events),
+            Command::GrantAnew(grant) => self.grant_anew(&caller, &namespace, grant, events),
             Command::Renew(renew) => self.renew(&caller, &namespace, renew, events),
             Command::Release(release) => self.release(&caller, &namespace, release, events),
             Command::Revoke(revoke) => self.revoke(&caller, &namespace, revoke, events),
             Command::Claim(claim) => self.claim(&caller, &namespace, claim, events),
+            Command::ClaimMarked(marked) => self.claim_marked(&caller, &namespace, marked, events),
             Command::Unclaim(unclaim) => self.unclaim(&caller, &namespace, unclaim, events),
             Command::Leave(leave) => self.leave(&caller, &namespace, leave, events),
             Command::AskHandover(ask) => self.ask_handover(&namespace, ask, events),

@@ -58,6 +58,8 @@ fn refusal(rejection: &Rejection) -> String {
         | Rejection::CooldownTooLong { .. }
         | Rejection::KeyWrittenTwice { .. }
         | Rejection::UnknownEntry { .. }
+        | Rejection::OneMarkerOneClaim
+        | Rejection::AlreadyMarker { .. }
         | Rejection::EndlessRevoke
         | Rejection::UnknownWait
         | Rejection::BadLimits(_) => {
@@ -80,7 +82,7 @@ fn answers(applied: &Applied) -> Vec<String> {
             });
             format!("renewed {}", each.collect::<Vec<_>>().join(","))
         }
-        Ok(Outcome::Released) => "released".to_owned(),
+        Ok(Outcome::Released { .. }) => "released".to_owned(),
         Ok(Outcome::Revoked { .. }) => "revoked".to_owned(),
         Ok(Outcome::Unclaimed) => "unclaimed".to_owned(),
         Ok(Outcome::Left) => "left".to_owned(),
@@ -95,6 +97,7 @@ fn answers(applied: &Applied) -> Vec<String> {
                     }
                     WriteResult::Deleted { previous } => format!(" deleted {}", previous.len()),
                     WriteResult::Read { count, .. } => format!(" read {count}"),
+                    WriteResult::Nested(_) => unreachable!("the model does not know it"),
                 };
             }
             text

@@ -94,6 +94,8 @@ impl App {
             | Command::Unclaim(_)
             | Command::Leave(_)
             | Command::AskHandover(_)
+            | Command::GrantAnew(_)
+            | Command::ClaimMarked(_)
             | Command::Write(_)
             | Command::Configure(_) => Patience::None,
         };

@@ -295,7 +295,7 @@ fn outcome(outcome: Outcome) -> answer::Outcome {
         Outcome::Granted(view) => answer::Outcome::Granted(views::lease(&view, For::Connection)),
         Outcome::Claimed(view) => answer::Outcome::Claimed(views::lease(&view, For::Connection)),
         Outcome::Renewed(results) => answer::Outcome::Renewed(views::renewed(&[], &results)),
-        Outcome::Released => answer::Outcome::Released(ReleaseResponse {}),
+        Outcome::Released { .. } => answer::Outcome::Released(ReleaseResponse {}),
         Outcome::Revoked { may_act } => answer::Outcome::Revoked(views::revoked(may_act)),
         Outcome::Unclaimed => answer::Outcome::Unclaimed(UnclaimResponse {}),
         Outcome::Left => answer::Outcome::Left(LeaveResponse {}),

@@ -57,7 +57,7 @@ async fn put(app: &App, request: PutRequest) -> Answer<PutResponse> {
     }
     let version = match written.results.first() {
         Some(WriteResult::Put { previous }) => Some(previous.as_ref().map_or(1, |entry| entry.version + 1)),
-        Some(WriteResult::Deleted { .. } | WriteResult::Read { .. }) | None => None,
+        Some(WriteResult::Deleted { .. } | WriteResult::Read { .. } | WriteResult::Nested(_)) | None => None,
     };
     Ok((at, PutResponse { revision: written.revision.0, version }))
 }
@@ -116,7 +116,7 @@ async fn deleted(app: &App, request: DeleteRequest) -> Answer<DeleteResponse> {
     }
     let deleted = match written.results.first() {
         Some(WriteResult::Deleted { previous }) => Some(previous.len() as u64),
-        Some(WriteResult::Put { .. } | WriteResult::Read { .. }) | None => None,
+        Some(WriteResult::Put { .. } | WriteResult::Read { .. } | WriteResult::Nested(_)) | None => None,
     };
     Ok((at, DeleteResponse { revision: written.revision.0, deleted }))
 }

@@ -111,7 +111,7 @@ pub(crate) async fn put(
     }
     let version = match written.results.first() {
         Some(WriteResult::Put { previous }) => Some(previous.as_ref().map_or(1, |entry| entry.version + 1)),
-        Some(WriteResult::Deleted { .. } | WriteResult::Read { .. }) | None => None,
+        Some(WriteResult::Deleted { .. } | WriteResult::Read { .. } | WriteResult::Nested(_)) | None => None,
     };
     let mut response = at.ok(PutAnswer { revision: written.revision.0, version });
     response.headers_mut().insert(header::ETAG, conditions::etag(written.revision.0));
@@ -238,7 +238,7 @@ pub(crate) async fn delete_range(call: Call, Params(params): Params<DeleteParams
 fn deleted(written: &Written) -> DeleteAnswer {
     let deleted = match written.results.first() {
         Some(WriteResult::Deleted { previous }) => Some(previous.len() as u64),
-        Some(WriteResult::Put { .. } | WriteResult::Read { .. }) | None => None,
+        Some(WriteResult::Put { .. } | WriteResult::Read { .. } | WriteResult::Nested(_)) | None => None,
     };
     DeleteAnswer { revision: written.revision.0, deleted }
 }
@@ -269,7 +269,7 @@ pub(crate) async fn write(call: &Call, write: Write) -> Result<(At, Written), Re
         Outcome::Written(written) => Ok((at, *written)),
         Outcome::Granted(_)
         | Outcome::Renewed(_)
-        | Outcome::Released
+        | Outcome::Released { .. }
         | Outcome::Revoked { .. }
         | Outcome::Claimed(_)
         | Outcome::Unclaimed

@@ -111,8 +111,12 @@ mod tests {
 
     #[test]
     fn an_answer_names_the_leader_that_a_command_was_passed_on_to() {
-        let done =
-            |forwarded_to| Done { outcome: Outcome::Released, now: LeaseTime(5), revision: Revision(7), forwarded_to };
+        let done = |forwarded_to| Done {
+            outcome: Outcome::Released { already: false },
+            now: LeaseTime(5),
+            revision: Revision(7),
+            forwarded_to,
+        };
         let passed_on = At::from(&done(Some("n2".to_owned()))).empty();
         assert_eq!(passed_on.headers()[LEASE_FORWARDED_TO], "n2");
         assert!(!At::from(&done(None)).empty().headers().contains_key(LEASE_FORWARDED_TO));

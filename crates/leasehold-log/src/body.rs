@@ -8,15 +8,16 @@
 use std::borrow::Borrow;
 use std::io::{self, Read, Write};
 
-use leasehold_core::{Event, Record, Revision};
+use leasehold_core::{Event, Fact, Record, Revision};
 
 use crate::entry::check_version;
 use crate::layout::Durable;
 use crate::wire::{ENDS_EARLY, FormatError, Reader, VARINT_MAX, put_framed, put_varint};
 
 /// The newest format of snapshot bodies that this release reads. It writes the oldest one that can say what there is:
-/// version 2 brought the rest after a restore, and without one a body is of version 1.
-pub const BODY_VERSION: u8 = 2;
+/// version 2 brought the rest after a restore, version 3 markers and what an event about an entry replaced.
+pub const BODY_VERSION: u8 = 3;
+const REST_VERSION: u8 = 2;
 const FIRST_VERSION: u8 = 1;
 
 /// How many bytes are written or read at a time.
@@ -47,20 +48,39 @@ pub type Refusal = Box<dyn std::error::Error + Send + Sync>;
 pub fn write_body<'e>(
     records: impl Iterator<Item = impl Borrow<Record>>,
     floor: Revision,
-    tail: impl Iterator<Item = &'e Event>,
+    tail: impl Iterator<Item = &'e Event> + Clone,
     out: &mut dyn Write,
 ) -> io::Result<u64> {
     let mut pieces = Pieces { out, buffer: Vec::with_capacity(2 * PIECE), written: 0 };
     let mut records = records.fuse();
-    // The rest is the second record; before that the version is not known.
-    let first = [records.next(), records.next()];
-    let rests = first.iter().flatten().any(|record| matches!(record.borrow(), Record::Rest(_)));
-    pieces.buffer.push(if rests { BODY_VERSION } else { FIRST_VERSION });
+    // The rest is the second record, markers come next; before that the version is not known.
+    let first = [records.next(), records.next(), records.next()];
+    let has = |kind: fn(&Record) -> bool| first.iter().flatten().any(|record| kind(record.borrow()));
+    let rests = has(|record| matches!(record, Record::Rest(_)));
+    let marked = has(|record| matches!(record, Record::Marker(_)));
+    pieces.buffer.push(match marked || tail.clone().any(tells_previous) {
+        true => BODY_VERSION,
+        false if rests => REST_VERSION,
+        false => FIRST_VERSION,
+    });
     pieces.list::<Record>(first.into_iter().flatten().chain(records))?;
     put_varint(&mut pieces.buffer, floor.0);
     pieces.list::<Event>(tail)?;
     pieces.flush()?;
     Ok(pieces.written)
+}
+
+fn tells_previous(event: &Event) -> bool {
+    match &event.fact {
+        Fact::EntryPut { previous, .. } | Fact::EntryDeleted { previous, .. } => previous.0.is_some(),
+        Fact::LeaseGranted { .. }
+        | Fact::LeaseEnded { .. }
+        | Fact::ClaimGranted { .. }
+        | Fact::ClaimEnded { .. }
+        | Fact::Queued { .. }
+        | Fact::Unqueued { .. }
+        | Fact::HandoverAsked { .. } => false,
+    }
 }
 
 /// Bytes on their way out, a piece at a time.

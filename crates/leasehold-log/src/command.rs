@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use leasehold_core::{
-    Ask, AskHandover, Asks, Binding, Caller, Claim, Class, Command, Compare, Grant, Holder, Key, KeyRange, LeaseId,
-    LeaseTime, Leave, Limits, Metadata, Namespace, Once, Operand, Patience, Relation, Release, Renew, Request,
-    ResourceName, Revision, Revoke, Rights, Span, Token, Ttl, Unclaim, Write, WriteOp,
+    Ask, AskHandover, Asks, Binding, Caller, Claim, ClaimMarked, Class, Command, Compare, Grant, Holder, Key, KeyRange,
+    LeaseId, LeaseTime, Leave, Limits, Marker, Metadata, Namespace, Once, Operand, Patience, Relation, Release, Renew,
+    Request, ResourceName, Revision, Revoke, Rights, Span, Token, Ttl, Unclaim, WRITE_DEPTH_MAX, Write, WriteOp,
 };
 
 use crate::layout::{Durable, durable_enum, durable_struct};
@@ -17,6 +17,28 @@ use crate::wire::{FormatError, Reader, put_framed};
 /// Writes a request after its length, ready to be appended to a [`Pack`](crate::Pack).
 pub fn encode_request(request: &Request, out: &mut Vec<u8>) {
     put_framed(out, |out| request.encode(out));
+}
+
+/// The first version of entries that can say a command.
+pub(crate) fn first_version(command: &Command) -> u8 {
+    match command {
+        Command::GrantAnew(_) | Command::ClaimMarked(_) => 3,
+        Command::Write(write)
+            if write.then.iter().chain(&write.otherwise).any(|op| matches!(op, WriteOp::Nested(_))) =>
+        {
+            3
+        }
+        Command::Grant(_)
+        | Command::Renew(_)
+        | Command::Release(_)
+        | Command::Revoke(_)
+        | Command::Claim(_)
+        | Command::Unclaim(_)
+        | Command::Leave(_)
+        | Command::AskHandover(_)
+        | Command::Write(_)
+        | Command::Configure(_) => 2,
+    }
 }
 
 /// Reads what [`encode_request`] wrote.
@@ -71,6 +93,8 @@ durable_enum!(Command, "kind of a command" {
     8 => Write(write: Write),
     9 => Configure(limits: Box<Limits>),
     10 => AskHandover(ask: AskHandover),
+    11 => GrantAnew(grant: Grant),
+    12 => ClaimMarked(marked: ClaimMarked),
 });
 
 durable_struct!(Grant {
@@ -97,16 +121,31 @@ durable_struct!(Release { lease: LeaseId });
 durable_struct!(Revoke { lease: LeaseId, reason: Box<str>, now: bool });
 durable_struct!(Once { seq: u64, acked: u64 });
 durable_struct!(Claim { lease: LeaseId, once: Option<Once>, asks: Asks });
+durable_struct!(ClaimMarked { claim: Claim, marker: Marker });
+durable_struct!(Marker { key: Key, value: Arc<[u8]> });
 durable_struct!(Unclaim { lease: LeaseId, once: Option<Once>, resource: ResourceName, token: Token });
 durable_struct!(Leave { lease: LeaseId, wait: Revision });
 durable_struct!(AskHandover { resource: ResourceName, by: Holder, reason: Option<Box<str>> });
 
-durable_struct!(Write {
-    session: Option<(LeaseId, Once)>,
-    compares: Vec<Compare>,
-    then: Vec<WriteOp>,
-    otherwise: Vec<WriteOp>,
-});
+/// Its fields in order. A step may be a write again, so the depth is bounded before anything is read.
+impl Durable for Write {
+    const LEAST: usize = 4;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let Self { session, compares, then, otherwise } = self;
+        session.encode(out);
+        compares.encode(out);
+        then.encode(out);
+        otherwise.encode(out);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
+        from.nested("write", WRITE_DEPTH_MAX, |from| {
+            let (session, compares) = (Durable::decode(from)?, Durable::decode(from)?);
+            Ok(Self { session, compares, then: Durable::decode(from)?, otherwise: Durable::decode(from)? })
+        })
+    }
+}
 
 durable_enum!(KeyRange, "range of keys" {
     1 => One(key: Key),
@@ -136,6 +175,7 @@ durable_enum!(WriteOp, "step of a write" {
     1 => Put { key: Key, value: Option<Arc<[u8]>>, binding: Binding },
     2 => Delete { range: KeyRange },
     3 => Read { range: KeyRange, limit: u32 },
+    4 => Nested(write: Box<Write>),
 });
 
 durable_enum!(Binding, "binding of an entry" {

@@ -9,11 +9,13 @@
 use leasehold_core::planted::{self, Bug};
 use leasehold_core::{LeaderId, LeaseTime, Request, Stamp, WallTime};
 
-use crate::command::{decode_request, encode_request};
+use crate::command::{decode_request, encode_request, first_version};
 use crate::wire::{FormatError, Reader};
 
-/// The format of entries that this release writes. Version 1 had no origin.
-pub const ENTRY_VERSION: u8 = 2;
+/// The newest format of entries that this release reads. It writes the oldest one that can say what there is: version 3
+/// brought grants anew, markers and nested writes. Version 1 had no origin and is only read.
+pub const ENTRY_VERSION: u8 = 3;
+const FIRST_WRITTEN: u8 = 2;
 
 /// Commands under one stamp.
 const KIND_COMMANDS: u8 = 1;
@@ -39,6 +41,7 @@ pub struct Origin {
 pub struct Pack {
     bytes: Vec<u8>,
     count: u32,
+    version: u8,
 }
 
 impl Default for Pack {
@@ -57,13 +60,14 @@ impl Pack {
     pub fn with_capacity(commands: usize) -> Self {
         let mut bytes = Vec::with_capacity(HEADER + commands);
         bytes.resize(HEADER, 0); // Version 0 was never written: an unsealed pack does not open.
-        Self { bytes, count: 0 }
+        Self { bytes, count: 0, version: FIRST_WRITTEN }
     }
 
     /// Adds a command.
     pub fn push(&mut self, request: &Request) {
         encode_request(request, &mut self.bytes);
         self.count += 1;
+        self.version = self.version.max(first_version(&request.command));
     }
 
     /// Adds `count` commands that [`encode_request`] wrote one after the other.
@@ -75,6 +79,7 @@ impl Pack {
     /// Adds the commands of another pack.
     pub fn absorb(&mut self, other: &Pack) {
         self.append(&other.bytes[HEADER..], other.count);
+        self.version = self.version.max(other.version);
     }
 
     /// How many bytes the entry would have.
@@ -103,7 +108,7 @@ impl Pack {
     }
 
     fn finish(mut self, kind: u8, stamp: Stamp, origin: Origin) -> Vec<u8> {
-        self.bytes[0] = ENTRY_VERSION;
+        self.bytes[0] = self.version;
         self.bytes[1] = kind;
         let words = [stamp.leader.term, stamp.leader.node, stamp.now.0, stamp.wall.0, origin.run, origin.number];
         let stamped = planted::is(Bug::ForeignEntryCounts) && self.bytes[STAMP].iter().any(|byte| *byte != 0);
@@ -121,10 +126,12 @@ impl Pack {
     pub fn unpack(bytes: &[u8]) -> Result<(Pack, Origin), FormatError> {
         let head = Head::read(bytes)?;
         let count = head.requests.left as u32;
+        let mut version = FIRST_WRITTEN;
         for request in head.requests {
-            request?;
+            version = version.max(first_version(&request?.command));
         }
         let mut pack = Pack::with_capacity(head.commands.len());
+        pack.version = version;
         pack.append(head.commands, count);
         if planted::is(Bug::ForeignEntryCounts) {
             pack.bytes[STAMP].copy_from_slice(&bytes[STAMP]);

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use leasehold_core::{
-    EndCause, Event, Fact, Holder, Key, LeaseId, Mode, Namespace, ResourceName, Revision, Span, Token, Ttl, WallTime,
+    EndCause, Event, Fact, Former, Holder, Key, LeaseId, Mode, Namespace, Previous, ResourceName, Revision, Span,
+    Token, Ttl, WallTime,
 };
 
 use crate::layout::{Durable, durable_enum, durable_struct};
@@ -35,9 +36,28 @@ durable_enum!(Fact, "kind of an event" {
     },
     5 => Queued { lease: LeaseId, holder: Holder, resource: ResourceName, mode: Mode, position: u32 },
     6 => Unqueued { lease: LeaseId, holder: Holder, resource: ResourceName, cause: EndCause },
-    7 => EntryPut { key: Key, value: Arc<[u8]>, version: u64, created: Revision, lease: Option<LeaseId> },
-    8 => EntryDeleted { key: Key, ended: Option<LeaseId> },
+    7 => EntryPut {
+        key: Key, value: Arc<[u8]>, version: u64, created: Revision, lease: Option<LeaseId>, previous: Previous,
+    },
+    8 => EntryDeleted { key: Key, ended: Option<LeaseId>, previous: Previous },
     9 => HandoverAsked {
         lease: LeaseId, holder: Holder, resource: ResourceName, by: Holder, reason: Option<Box<str>>,
     },
 });
+
+durable_struct!(Former { value: Arc<[u8]>, version: u64, created: Revision, modified: Revision, lease: Option<LeaseId> });
+
+/// Nothing if there was none, so it must be the last thing of an event: what follows is it.
+impl Durable for Previous {
+    const LEAST: usize = 0;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        if let Some(former) = &self.0 {
+            former.encode(out);
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
+        if from.remaining() == 0 { Ok(Self(None)) } else { Durable::decode(from).map(|former| Self(Some(former))) }
+    }
+}

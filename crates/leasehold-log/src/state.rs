@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use leasehold_core::{
     Ask, Class, EndCause, EntryRecord, HeadRecord, HeldClaim, Holder, Identity, Key, LeaseId, LeaseRecord, LeaseTime,
-    Limits, Metadata, Mode, Namespace, NamespaceId, NamespaceRecord, Past, PastFact, Receipt, Record, ResourceName,
-    ResourceRecord, RestRecord, Revision, Span, Token, TombstoneRecord, Ttl, Wait, WallTime,
+    Limits, MarkerRecord, Metadata, Mode, Namespace, NamespaceId, NamespaceRecord, Past, PastFact, Receipt, Record,
+    ResourceName, ResourceRecord, RestRecord, Revision, Span, Token, TombstoneRecord, Ttl, Wait, WallTime,
 };
 
 use crate::layout::{Durable, durable_enum, durable_struct};
@@ -33,6 +33,7 @@ durable_enum!(Record, "kind of a record" {
     5 => Entry(entry: EntryRecord),
     6 => Tombstone(tombstone: Box<TombstoneRecord>),
     7 => Rest(rest: RestRecord),
+    8 => Marker(marker: MarkerRecord),
 });
 
 durable_struct!(HeadRecord {
@@ -127,6 +128,8 @@ durable_struct!(EntryRecord {
     modified: Revision,
     lease: Option<LeaseId>,
 });
+
+durable_struct!(MarkerRecord { namespace: NamespaceId, key: Key, lease: LeaseId, resource: ResourceName });
 
 durable_struct!(TombstoneRecord {
     namespace: NamespaceId,

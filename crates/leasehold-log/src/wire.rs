@@ -74,17 +74,35 @@ pub struct Reader<'a> {
     rest: &'a [u8],
     /// The offset of the end of `rest`: the present offset follows from it.
     end: usize,
+    /// How many values that may contain each other are open.
+    depth: usize,
 }
 
 impl<'a> Reader<'a> {
     /// Begins at the front of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, end: bytes.len() }
+        Self { rest: bytes, end: bytes.len(), depth: 0 }
     }
 
     /// Begins at the front of `bytes`, which lie at `offset` of something larger.
     pub(crate) fn within(bytes: &'a [u8], offset: usize) -> Self {
-        Self { rest: bytes, end: offset.saturating_add(bytes.len()) }
+        Self { rest: bytes, end: offset.saturating_add(bytes.len()), depth: 0 }
+    }
+
+    /// Reads something that may contain another of its kind, at most `max` deep.
+    pub(crate) fn nested<T>(
+        &mut self,
+        what: &'static str,
+        max: usize,
+        read: impl FnOnce(&mut Self) -> Result<T, FormatError>,
+    ) -> Result<T, FormatError> {
+        if self.depth == max {
+            return Err(self.damaged(what, "is nested too deep"));
+        }
+        self.depth += 1;
+        let value = read(self)?;
+        self.depth -= 1;
+        Ok(value)
     }
 
     /// How far from the start it stands.
@@ -206,7 +224,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn framed(&mut self, what: &'static str) -> Result<Reader<'a>, FormatError> {
         let bytes = self.bytes(what)?;
-        Ok(Reader { rest: bytes, end: self.offset() })
+        Ok(Reader { rest: bytes, end: self.offset(), depth: 0 })
     }
 
     /// Reads how many elements follow, each of at least `least` bytes: more than fit are refused at once.

@@ -69,7 +69,8 @@ impl BackupSummary {
             }
             Record::Lease(_) => self.leases += 1,
             Record::Entry(_) => self.entries += 1,
-            Record::Namespace(_) | Record::Resource(_) | Record::Tombstone(_) | Record::Rest(_) => {}
+            Record::Namespace(_) | Record::Resource(_) | Record::Marker(_) | Record::Tombstone(_) | Record::Rest(_) => {
+            }
         }
     }
 }

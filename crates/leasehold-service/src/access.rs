@@ -70,6 +70,8 @@ impl Access {
             | Command::Unclaim(_)
             | Command::Leave(_)
             | Command::AskHandover(_)
+            | Command::GrantAnew(_)
+            | Command::ClaimMarked(_)
             | Command::Write(_) => Ok(()),
         }
     }

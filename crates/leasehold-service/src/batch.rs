@@ -99,7 +99,7 @@ fn outcome_bytes(outcome: &Outcome) -> usize {
             results.iter().map(|result| result.as_ref().map_or_else(|refused| rejection_bytes(refused), |_| 24)).sum()
         }
         Outcome::Written(written) => written.results.iter().map(entry_bytes).sum(),
-        Outcome::Released
+        Outcome::Released { .. }
         | Outcome::Revoked { .. }
         | Outcome::Unclaimed
         | Outcome::Left
@@ -125,6 +125,7 @@ fn holders_bytes(holders: &[HolderView]) -> usize {
 
 fn entry_bytes(result: &WriteResult) -> usize {
     match result {
+        WriteResult::Nested(written) => written.results.iter().map(entry_bytes).sum(),
         WriteResult::Put { previous } => previous.as_ref().map_or(0, |entry| entry.value.len()),
         WriteResult::Deleted { previous: entries } | WriteResult::Read { entries, .. } => {
             entries.iter().map(|entry| entry.value.len() + entry.key.as_bytes().len() + 32).sum()

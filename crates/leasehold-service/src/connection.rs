@@ -190,6 +190,8 @@ fn role_of(namespace: &Namespace, command: &Command) -> Role {
         | Command::Unclaim(_)
         | Command::Leave(_)
         | Command::AskHandover(_)
+        | Command::GrantAnew(_)
+        | Command::ClaimMarked(_)
         | Command::Write(_)
         | Command::Configure(_) => Role::Plain,
     }

@@ -70,7 +70,12 @@ impl Lane {
             | Command::Unclaim(_)
             | Command::Leave(_)
             | Command::Configure(_) => Lane::Keep,
-            Command::Grant(_) | Command::Claim(_) | Command::AskHandover(_) | Command::Write(_) => Lane::New,
+            Command::Grant(_)
+            | Command::GrantAnew(_)
+            | Command::Claim(_)
+            | Command::ClaimMarked(_)
+            | Command::AskHandover(_)
+            | Command::Write(_) => Lane::New,
         }
     }
 }

@@ -10,7 +10,8 @@
 //! | `lanes.rs` | commands on their way into the log, bounded, in two lanes |
 //! | `proposer.rs`, `clock.rs` | packs, stamps, proposes; the lease clock |
 //! | `replica.rs`, `ring.rs` | this node's copy of the state, and its recent events |
-//! | `watch.rs` | subscriptions |
+//! | `feed.rs`, `watch.rs` | all events in order; subscriptions to some |
+//! | `past.rs` | entries as they were at an earlier revision |
 //! | `cluster.rs` | the cluster as operators see and change it |
 //! | `backup.rs` | the whole state, written out while commands go on |
 //! | `waiting.rs`, `calls.rs`, `parking.rs`, `news.rs` | calls that wait in a queue; which of them are open; who wakes them; how far they are |
@@ -29,6 +30,7 @@ mod cluster;
 mod connection;
 mod disk;
 mod failure;
+mod feed;
 mod follow;
 mod lanes;
 mod lead;
@@ -37,6 +39,7 @@ mod mailbox;
 mod memory;
 mod news;
 mod parking;
+mod past;
 mod pending;
 mod problem;
 mod proposer;
@@ -54,6 +57,7 @@ pub use clock::{Clocks, LeaseClock, MachineClocks, Reading};
 pub use cluster::{Cluster, ClusterChange, ClusterChanged, ClusterStatus, Member};
 pub use connection::{Alive, Connection, Deliveries};
 pub use failure::Failure;
+pub use feed::{Feed, Gone};
 pub use lanes::COMMAND_BYTES_MAX;
 pub use mailbox::NumberInUse;
 pub use memory::MemoryLog;

@@ -21,6 +21,7 @@ use crate::attached::Attached;
 use crate::lanes::{Reply, ReplyTo};
 use crate::log::{Committed, Machine, Position, View};
 use crate::parking::Parking;
+use crate::past::Back;
 use crate::pending::Pending;
 use crate::ring::{Change, Ring};
 
@@ -117,6 +118,25 @@ impl Replica {
             return Err(copy.ring.floor());
         }
         Ok(copy.ring.since(since).take(limit).cloned().collect())
+    }
+
+    /// The oldest revision after which all events are known.
+    pub(crate) fn floor(&self) -> Revision {
+        self.copy.read().ring.floor()
+    }
+
+    /// Looks at the state together with the changes after `revision`, the newest first; an error with the oldest revision
+    /// that can be looked back to.
+    pub(crate) fn look_back<T>(
+        &self,
+        revision: Revision,
+        query: impl FnOnce(&State, Back<'_>) -> Result<T, Revision>,
+    ) -> Result<T, Revision> {
+        let copy = self.copy.read();
+        if revision < copy.ring.floor() {
+            return Err(copy.ring.floor());
+        }
+        query(&copy.state, Box::new(copy.ring.since(revision).rev().map(|change| &**change)))
     }
 
     /// Reads a copy that a frozen one wrote.

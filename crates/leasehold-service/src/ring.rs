@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use leasehold_core::planted::{self, Bug};
-use leasehold_core::{Event, Fact, Revision};
+use leasehold_core::{Event, Fact, Previous, Revision};
 
 /// How many revisions are kept at most.
 const REVISIONS_MAX: usize = 65_536;
@@ -80,7 +80,7 @@ impl Ring {
     }
 
     /// The changes after `revision`, oldest first.
-    pub(crate) fn since(&self, revision: Revision) -> impl Iterator<Item = &Arc<Change>> {
+    pub(crate) fn since(&self, revision: Revision) -> impl DoubleEndedIterator<Item = &Arc<Change>> {
         let start = self.changes.partition_point(|change| change.revision <= revision);
         self.changes.range(start..)
     }
@@ -94,8 +94,8 @@ impl Ring {
 /// Roughly how many bytes an event takes.
 fn size(event: &Event) -> usize {
     let variable = match &event.fact {
-        Fact::EntryPut { value, key, .. } => value.len() + key.as_bytes().len(),
-        Fact::EntryDeleted { key, .. } => key.as_bytes().len(),
+        Fact::EntryPut { value, key, previous, .. } => value.len() + key.as_bytes().len() + previous_size(previous),
+        Fact::EntryDeleted { key, previous, .. } => key.as_bytes().len() + previous_size(previous),
         Fact::HandoverAsked { reason, .. } => reason.as_ref().map_or(0, |reason| reason.len()),
         Fact::LeaseGranted { .. }
         | Fact::LeaseEnded { .. }
@@ -105,6 +105,11 @@ fn size(event: &Event) -> usize {
         | Fact::Unqueued { .. } => 0,
     };
     EVENT_BYTES + variable
+}
+
+/// What an entry was is shared with the event before only until a restart: so it counts.
+fn previous_size(previous: &Previous) -> usize {
+    previous.0.as_ref().map_or(0, |former| former.value.len())
 }
 
 #[cfg(test)]
@@ -124,6 +129,7 @@ mod tests {
                 version: 1,
                 created: Revision(revision),
                 lease: None,
+                previous: Previous(None),
             },
         }
     }

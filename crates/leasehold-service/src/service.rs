@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use leasehold_core::planted::{self, Bug};
 use leasehold_core::{
     Asks, Caller, Command, Compare, KEY_MAX, LeaseId, LeaseTime, Limits, Namespace, Operand, Outcome, Request,
-    Revision, Rights, State, WriteOp,
+    Revision, Rights, State, Write, WriteOp,
 };
 use tokio::sync::{oneshot, watch};
 use tracing::{error, info};
@@ -271,9 +271,9 @@ impl Service {
         filter: WatchFilter,
         since: Option<Revision>,
     ) -> Result<Watch, Failure> {
-        self.0.access.authorize(caller, namespace, Action::Watch)?;
-        self.reached(since).await;
-        Watch::open(Arc::clone(&self.0.replica), self.0.stop.subscribe(), namespace, filter, since)
+        let feed = self.feed(caller, namespace, since).await?;
+        let since = since.unwrap_or(feed.seen());
+        Ok(Watch::new(feed, namespace, filter, since))
     }
 
     /// The lease time and revision that this node has applied.
@@ -356,12 +356,16 @@ impl Service {
         self.0.cluster.as_ref()
     }
 
+    pub(crate) fn shared_replica(&self) -> Arc<Replica> {
+        Arc::clone(&self.0.replica)
+    }
+
     pub(crate) fn replica(&self) -> &Replica {
         &self.0.replica
     }
 
     /// Waits until this node has applied what a watcher has seen elsewhere, for a while.
-    async fn reached(&self, since: Option<Revision>) {
+    pub(crate) async fn reached(&self, since: Option<Revision>) {
         let Some(since) = since else { return };
         let mut revisions = self.0.replica.revisions();
         let reached = revisions.wait_for(|revision| *revision >= since);
@@ -425,26 +429,30 @@ fn check_size(command: &Command) -> Result<(), Failure> {
 fn rough_size(command: &Command) -> usize {
     let asks = |asks: &Asks| asks.claims.iter().map(|ask| ask.resource.as_str().len() + 8).sum::<usize>();
     let variable = match command {
-        Command::Grant(grant) => grant.metadata.size() + asks(&grant.asks),
+        Command::Grant(grant) | Command::GrantAnew(grant) => grant.metadata.size() + asks(&grant.asks),
         Command::Claim(claim) => asks(&claim.asks),
+        Command::ClaimMarked(marked) => asks(&marked.claim.asks) + KEY_MAX + marked.marker.value.len(),
         Command::Renew(renew) => renew.leases.len() * 8,
-        Command::Write(write) => {
-            let step = |op: &WriteOp| match op {
-                WriteOp::Put { key, value, .. } => key.as_bytes().len() + value.as_ref().map_or(0, |value| value.len()),
-                WriteOp::Delete { .. } | WriteOp::Read { .. } => 2 * KEY_MAX,
-            };
-            let compared = |compare: &Compare| match &compare.operand {
-                Operand::Value(value) => value.len() + KEY_MAX,
-                Operand::Version(_) | Operand::Created(_) | Operand::Modified(_) | Operand::Lease(_) => KEY_MAX,
-            };
-            let steps = write.then.iter().chain(&write.otherwise).map(step).sum::<usize>();
-            steps + write.compares.iter().map(compared).sum::<usize>()
-        }
+        Command::Write(write) => write_size(write),
         Command::Revoke(revoke) => revoke.reason.len(),
         Command::AskHandover(ask) => ask.reason.as_ref().map_or(0, |reason| reason.len()),
         Command::Release(_) | Command::Unclaim(_) | Command::Leave(_) | Command::Configure(_) => 0,
     };
     variable + 1024
+}
+
+fn write_size(write: &Write) -> usize {
+    let step = |op: &WriteOp| match op {
+        WriteOp::Put { key, value, .. } => key.as_bytes().len() + value.as_ref().map_or(0, |value| value.len()),
+        WriteOp::Delete { .. } | WriteOp::Read { .. } => 2 * KEY_MAX,
+        WriteOp::Nested(write) => write_size(write),
+    };
+    let compared = |compare: &Compare| match &compare.operand {
+        Operand::Value(value) => value.len() + KEY_MAX,
+        Operand::Version(_) | Operand::Created(_) | Operand::Modified(_) | Operand::Lease(_) => KEY_MAX,
+    };
+    let steps = write.then.iter().chain(&write.otherwise).map(step).sum::<usize>();
+    steps + write.compares.iter().map(compared).sum::<usize>()
 }
 
 /// Looks at the disk now and then, so that refusals begin before the log notices.

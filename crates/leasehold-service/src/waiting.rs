@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold_core::{
-    Caller, Claim, Command, EndCause, Grant, HeldBy, HolderView, LeaseId, LeaseView, Leave, Namespace, Outcome,
-    Patience, PlaceView, Rejection, Renew, ResourceName, Revision, Span, State, Ttl, WaitView,
+    Caller, Claim, ClaimMarked, Command, EndCause, Grant, HeldBy, HolderView, LeaseId, LeaseView, Leave, Namespace,
+    Outcome, Patience, PlaceView, Rejection, Renew, ResourceName, Revision, Span, State, Ttl, WaitView,
 };
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::debug;
 
+use crate::access::Action;
 use crate::calls::Call;
 use crate::mailbox::{Asked, Ticket};
 use crate::news::News;
@@ -33,15 +34,19 @@ pub(crate) struct Wish {
     pub(crate) priority: i32,
     /// Whether the lease is granted for this wait and ends with it.
     pub(crate) born: bool,
+    /// Whether this node keeps the lease alive while it waits; else that is left to its holder.
+    pub(crate) renews: bool,
 }
 
 impl Wish {
     /// The wait that a command may lead to; none if it does not wait.
     pub(crate) fn of(caller: &Caller, namespace: &Namespace, command: &Command) -> Option<Wish> {
-        let (asks, lease, born) = match command {
-            Command::Grant(Grant { id, asks, .. }) => (asks, *id, true),
-            Command::Claim(Claim { lease, asks, .. }) => (asks, *lease, false),
-            Command::Renew(_)
+        let (asks, lease, born, renews) = match command {
+            Command::Grant(Grant { id, asks, .. }) => (asks, *id, true, true),
+            Command::Claim(Claim { lease, asks, .. }) => (asks, *lease, false, true),
+            Command::ClaimMarked(ClaimMarked { claim, .. }) => (&claim.asks, claim.lease, false, false),
+            Command::GrantAnew(_)
+            | Command::Renew(_)
             | Command::Release(_)
             | Command::Revoke(_)
             | Command::Unclaim(_)
@@ -56,7 +61,7 @@ impl Wish {
         let mut resources: Vec<ResourceName> = asks.claims.iter().map(|ask| ask.resource.clone()).collect();
         resources.sort();
         let (caller, namespace, priority) = (caller.clone(), namespace.clone(), asks.priority);
-        Some(Wish { caller, namespace, lease, resources, priority, born })
+        Some(Wish { caller, namespace, lease, resources, priority, born, renews })
     }
 }
 
@@ -210,7 +215,7 @@ impl Service {
             }
             tokio::select! {
                 () = &mut bell => {}
-                () = due(renewed, renewal_pause(&view)) => {
+                () = due(renewed, renewal_pause(&view)), if wish.renews => {
                     // A node that stood still may have been left for another.
                     let late = renewed.is_some_and(|renewed| renewed.elapsed() > 2 * renewal_pause(&view));
                     kept.doubtful.fetch_or(late, Ordering::AcqRel);
@@ -218,6 +223,35 @@ impl Service {
                     renewed = Some(Instant::now());
                 }
                 () = moved(news.as_mut()) => {}
+                () = self.stopped() => return Err(Failure::ShuttingDown { may_have_happened: true }),
+            }
+        }
+    }
+
+    /// Waits until a lease holds a resource that another of its calls has asked for; an error if it ends, or leaves.
+    pub async fn until_held(
+        &self,
+        caller: &Caller,
+        namespace: &Namespace,
+        lease: LeaseId,
+        resource: &ResourceName,
+    ) -> Result<LeaseView, Failure> {
+        self.access().authorize(caller, namespace, Action::Query)?;
+        let parked = self.replica().parking.leases.listen((namespace.clone(), lease));
+        loop {
+            let bell = parked.bell.notify.notified();
+            tokio::pin!(bell);
+            bell.as_mut().enable();
+            let view = self.replica().look(|state| state.lease(namespace, lease)).map_err(Failure::Rejected)?;
+            if view.held.iter().any(|held| held.resource == *resource) {
+                return Ok(view);
+            }
+            let mut places = view.waits.iter().flat_map(|wait| &wait.places);
+            if !places.any(|place| place.resource == *resource) {
+                return Err(Failure::WaitLeft);
+            }
+            tokio::select! {
+                () = &mut bell => {}
                 () = self.stopped() => return Err(Failure::ShuttingDown { may_have_happened: true }),
             }
         }
@@ -301,7 +335,7 @@ fn carried_by(outcome: &Outcome) -> Option<&LeaseView> {
     match outcome {
         Outcome::Granted(view) | Outcome::Claimed(view) => Some(view),
         Outcome::Renewed(_)
-        | Outcome::Released
+        | Outcome::Released { .. }
         | Outcome::Revoked { .. }
         | Outcome::Unclaimed
         | Outcome::Left

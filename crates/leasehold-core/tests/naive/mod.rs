@@ -111,6 +111,7 @@ impl Model {
         let (caller, ns) = (&request.caller, request.namespace.to_string());
         match &request.command {
             Command::Grant(grant) => self.grant(caller, ns, grant),
+            Command::GrantAnew(_) | Command::ClaimMarked(_) => unreachable!("the model does not know it"),
             Command::Renew(renew) => {
                 if let Some(ttl) = renew.ttl {
                     self.check_ttl(caller, ttl)?;

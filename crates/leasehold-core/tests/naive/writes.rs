@@ -56,6 +56,7 @@ impl Model {
                 WriteOp::Delete { range: KeyRange::One(key) } => vec![key.as_bytes().to_vec()],
                 WriteOp::Delete { .. } => all_keys(),
                 WriteOp::Put { .. } | WriteOp::Read { .. } => Vec::new(),
+                WriteOp::Nested(_) => unreachable!("the model does not know it"),
             })
             .collect();
         let (mut put, mut new, mut bound) = (Vec::new(), 0, BTreeMap::<u64, usize>::new());
@@ -116,6 +117,7 @@ impl Model {
                 format!(" deleted {}", keys.len())
             }
             WriteOp::Read { range, .. } => format!(" read {}", self.keys(ns, range).len()),
+            WriteOp::Nested(_) => unreachable!("the model does not know it"),
         }
     }
 }

@@ -216,6 +216,7 @@ impl Resolver {
             Command::Release(_) | Command::Revoke(_) => !somebody_waits(state, &request.namespace),
             Command::Leave(_) => false,
             Command::Unclaim(_) | Command::AskHandover(_) | Command::Write(_) | Command::Configure(_) => true,
+            Command::GrantAnew(_) | Command::ClaimMarked(_) => true,
         });
         requests
     }

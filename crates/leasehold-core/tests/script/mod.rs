@@ -9,9 +9,9 @@ pub(crate) mod text;
 pub(crate) mod words;
 
 use leasehold_core::{
-    Applied, AskHandover, Caller, Claim, Class, Command, Grant, Holder, Identity, KeyRange, LeaderId, LeaseFilter,
-    LeaseTime, Leave, Metadata, Namespace, Record, Release, Renew, Request, Restore, Revision, Revoke, Rights, Span,
-    Stamp, State, Ttl, Unclaim, WallTime, Write,
+    Applied, AskHandover, Caller, Claim, ClaimMarked, Class, Command, Grant, Holder, Identity, KeyRange, LeaderId,
+    LeaseFilter, LeaseTime, Leave, Marker, Metadata, Namespace, Record, Release, Renew, Request, Restore, Revision,
+    Revoke, Rights, Span, Stamp, State, Ttl, Unclaim, WallTime, Write, WriteOp,
 };
 use words::{Parsed, Words};
 
@@ -104,7 +104,7 @@ impl Session {
 
     fn command(&mut self, verb: &str, rest: &str, words: &Words<'_>) -> Parsed<Command> {
         Ok(match verb {
-            "grant" | "claim" => self.grant(words)?,
+            "grant" | "claim" => Command::Grant(self.grant(words)?),
             "renew" => Command::Renew(Renew {
                 leases: words.plain.iter().map(|id| words::lease(id)).collect::<Parsed<_>>()?,
                 ttl: words.ttl()?,
@@ -132,13 +132,25 @@ impl Session {
                 then: vec![words::write_op(&format!("{verb} {rest}"))?],
                 ..Write::default()
             }),
-            "txn" => txn(rest)?,
+            "txn" => Command::Write(txn(rest)?),
+            "anew" => Command::GrantAnew(self.grant(words)?),
+            "mark" => Command::ClaimMarked(ClaimMarked {
+                claim: Claim {
+                    lease: words::lease(words.first()?)?,
+                    once: words.once()?,
+                    asks: words.asks(&words.plain[1..])?,
+                },
+                marker: Marker {
+                    key: words::key(words.text("key").ok_or("a marker needs key=")?)?,
+                    value: words.text("value").unwrap_or_default().as_bytes().into(),
+                },
+            }),
             "limits" | "configure" => Command::Configure(Box::new(words.limits(self.state.limits().clone())?)),
             _ => return Err("no such command".to_owned()),
         })
     }
 
-    fn grant(&mut self, words: &Words<'_>) -> Parsed<Command> {
+    fn grant(&mut self, words: &Words<'_>) -> Parsed<Grant> {
         let id = match words.lease("id")? {
             Some(id) => id,
             None => {
@@ -147,7 +159,7 @@ impl Session {
             }
         };
         let text = |name: &str| words.text(name).map(|text| (name.to_owned(), text.to_owned()));
-        Ok(Command::Grant(Grant {
+        Ok(Grant {
             id,
             holder: Holder::new(words.text("holder").unwrap_or("ann")).map_err(|e| e.to_string())?,
             ttl: words.ttl()?.unwrap_or(Ttl::For(Span::seconds(10))),
@@ -156,7 +168,7 @@ impl Session {
             metadata: Metadata::new(text("reason").into_iter().chain(text("link"))),
             asks: words.asks(&words.plain)?,
             seen: words.text("seen").map_or(Ok(self.state.now()), words::time)?,
-        }))
+        })
     }
 
     /// Without a token, the one the lease has.
@@ -349,18 +361,46 @@ fn session(words: &Words<'_>) -> Parsed<Option<(leasehold_core::LeaseId, leaseho
     Ok(Some((lease, once)))
 }
 
-/// `txn [session=N seq=N acked=N] if COMPARE.. then STEP; STEP else STEP; STEP`, each part optional.
-fn txn(text: &str) -> Parsed<Command> {
-    let (head, otherwise) = text.split_once(" else ").unwrap_or((text, ""));
-    let (head, then) = head.split_once("then ").unwrap_or((head, ""));
-    let (head, compares) = head.split_once("if ").unwrap_or((head, ""));
-    let steps = |text: &str| {
-        text.split(';').map(str::trim).filter(|step| !step.is_empty()).map(words::write_op).collect::<Parsed<Vec<_>>>()
-    };
-    Ok(Command::Write(Write {
+/// `txn [session=N seq=N acked=N] if COMPARE.. then STEP; STEP else STEP; STEP`, each part optional. A step may be a
+/// write again, in brackets.
+fn txn(text: &str) -> Parsed<Write> {
+    let (head, otherwise) = split_once(text, " else ");
+    let (head, then) = split_once(head, "then ");
+    let (head, compares) = split_once(head, "if ");
+    Ok(Write {
         session: session(&Words::new(head))?,
         compares: compares.split_whitespace().map(words::compare).collect::<Parsed<_>>()?,
         then: steps(then)?,
         otherwise: steps(otherwise)?,
-    }))
+    })
+}
+
+fn steps(text: &str) -> Parsed<Vec<WriteOp>> {
+    let (mut steps, mut rest) = (Vec::new(), text);
+    while !rest.is_empty() {
+        let (step, more) = split_once(rest, ";");
+        let step = step.trim();
+        match step.strip_prefix('[').and_then(|step| step.strip_suffix(']')) {
+            Some(nested) => steps.push(WriteOp::Nested(Box::new(txn(nested)?))),
+            None => steps.push(words::write_op(step)?),
+        }
+        rest = more.trim();
+    }
+    Ok(steps)
+}
+
+/// Splits at the first separator that is not within brackets; without one the second part is empty.
+fn split_once<'a>(text: &'a str, separator: &str) -> (&'a str, &'a str) {
+    let mut depth = 0;
+    for (at, c) in text.char_indices() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            _ if depth == 0 && text[at..].starts_with(separator) => {
+                return (&text[..at], &text[at + separator.len()..]);
+            }
+            _ => {}
+        }
+    }
+    (text, "")
 }

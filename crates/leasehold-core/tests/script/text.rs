@@ -73,12 +73,12 @@ fn fact(fact: &Fact) -> String {
         Fact::HandoverAsked { lease, holder, resource, by, reason } => {
             format!("{resource} handover asked lease={} {holder} {}", lease.number(), asked(by, reason.as_deref()))
         }
-        Fact::EntryPut { key, value, version, created, lease } => {
+        Fact::EntryPut { key, value, version, created, lease, previous: _ } => {
             let lease = lease.map_or(String::new(), |lease| format!(" lease={}", lease.number()));
             let value = String::from_utf8_lossy(value);
             format!("{key} put {value} version={version} created=r{created}{lease}")
         }
-        Fact::EntryDeleted { key, ended } => {
+        Fact::EntryDeleted { key, ended, previous: _ } => {
             let ended = ended.map_or(String::new(), |lease| format!(" with lease={}", lease.number()));
             format!("{key} deleted{ended}")
         }
@@ -97,7 +97,7 @@ fn outcome(outcome: &Outcome) -> String {
         Outcome::Granted(view) => format!("granted {}", lease(view)),
         Outcome::Claimed(view) => format!("claimed {}", lease(view)),
         Outcome::Renewed(each) => format!("renewed {}", each.iter().map(renewal).collect::<Vec<_>>().join(", ")),
-        Outcome::Released => "released".to_owned(),
+        Outcome::Released { .. } => "released".to_owned(),
         Outcome::Revoked { may_act: Span(u64::MAX) } => "revoked, may act for ever".to_owned(),
         Outcome::Revoked { may_act } => format!("revoked, may act for {may_act}"),
         Outcome::Unclaimed => "unclaimed".to_owned(),
@@ -177,6 +177,7 @@ fn write_result(result: &WriteResult) -> String {
         WriteResult::Put { previous: None } => "put new".to_owned(),
         WriteResult::Put { previous: Some(previous) } => format!("put over {}", entry(previous)),
         WriteResult::Deleted { previous } => format!("deleted {}: {}", previous.len(), list(previous)),
+        WriteResult::Nested(written) => format!("[{}]", self::written(written)),
         WriteResult::Read { entries, count } => format!("read {} of {count}: {}", entries.len(), list(entries)),
     }
 }

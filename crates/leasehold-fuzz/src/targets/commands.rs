@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use leasehold_core::{
-    Ask, AskHandover, Asks, Binding, Caller, Claim, Class, Command, Compare, Grant, Holder, Identity, Key, KeyRange,
-    LeaseId, LeaseTime, Leave, Limits, Metadata, Mode, Namespace, Once, Operand, Patience, Relation, Release, Renew,
-    Request, ResourceName, Revision, Revoke, Rights, Span, State, Token, Ttl, Unclaim, Write, WriteOp,
+    Ask, AskHandover, Asks, Binding, Caller, Claim, ClaimMarked, Class, Command, Compare, Grant, Holder, Identity, Key,
+    KeyRange, LeaseId, LeaseTime, Leave, Limits, Marker, Metadata, Mode, Namespace, Once, Operand, Patience, Relation,
+    Release, Renew, Request, ResourceName, Revision, Revoke, Rights, Span, State, Token, Ttl, Unclaim, Write, WriteOp,
 };
 
 use crate::Source;
@@ -71,7 +71,7 @@ fn caller(source: &mut Source<'_>) -> Caller {
 }
 
 fn command(source: &mut Source<'_>, state: &State, namespace: &Namespace) -> Command {
-    match source.below(24) {
+    match source.below(30) {
         0..7 => Command::Grant(grant(source, state)),
         7..10 => {
             let leases = (0..source.below(5)).map(|_| lease(source)).collect();
@@ -93,6 +93,14 @@ fn command(source: &mut Source<'_>, state: &State, namespace: &Namespace) -> Com
         19 => {
             let reason = source.chance(128).then(|| "why".into());
             Command::AskHandover(AskHandover { resource: resource(source), by: holder(source), reason })
+        }
+        20 | 21 => Command::GrantAnew(grant(source, state)),
+        22..27 => {
+            let mut asks = asks(source);
+            asks.claims.truncate(1);
+            let claim = Claim { lease: lease(source), once: once(source), asks };
+            let marker = Marker { key: key(source), value: Arc::from(vec![1; source.below(3)]) };
+            Command::ClaimMarked(ClaimMarked { claim, marker })
         }
         // Limits seldom: many of them refuse everything that follows.
         _ if !source.chance(24) => Command::Write(write(source)),
@@ -176,7 +184,7 @@ fn compare(source: &mut Source<'_>) -> Compare {
 }
 
 fn step(source: &mut Source<'_>) -> WriteOp {
-    match source.below(6) {
+    match source.below(7) {
         0..3 => WriteOp::Put {
             key: key(source),
             value: (!source.chance(40)).then(|| Arc::from(vec![1; source.below(5)])),
@@ -187,6 +195,7 @@ fn step(source: &mut Source<'_>) -> WriteOp {
             },
         },
         3 | 4 => WriteOp::Delete { range: range(source) },
+        5 => WriteOp::Nested(Box::new(write(source))),
         _ => WriteOp::Read { range: range(source), limit: source.number() as u32 },
     }
 }

@@ -74,6 +74,7 @@ fn result(result: &WriteResult) -> StepResult {
         WriteResult::Read { entries: found, count } => {
             step_result::Result::Read(ReadResult { entries: entries(found), count: *count })
         }
+        WriteResult::Nested(_) => unreachable!("this API nests no writes"),
     };
     StepResult { result: Some(result) }
 }

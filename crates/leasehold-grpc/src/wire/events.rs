@@ -90,14 +90,14 @@ fn fact(fact: &Fact) -> event::Fact {
             by: by.to_string(),
             reason: reason.as_ref().map(ToString::to_string),
         }),
-        Fact::EntryPut { key, value, version, created, lease } => event::Fact::EntryPut(EntryPut {
+        Fact::EntryPut { key, value, version, created, lease, previous: _ } => event::Fact::EntryPut(EntryPut {
             key: Bytes::copy_from_slice(key.as_bytes()),
             value: Bytes::from_owner(std::sync::Arc::clone(value)),
             version: *version,
             created: created.0,
             lease: lease.as_ref().map(shown),
         }),
-        Fact::EntryDeleted { key, ended } => event::Fact::EntryDeleted(EntryDeleted {
+        Fact::EntryDeleted { key, ended, previous: _ } => event::Fact::EntryDeleted(EntryDeleted {
             key: Bytes::copy_from_slice(key.as_bytes()),
             ended: ended.as_ref().map(shown),
         }),

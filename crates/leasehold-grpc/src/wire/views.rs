@@ -131,7 +131,7 @@ pub(crate) fn shown(outcome: Outcome) -> Option<Box<LeaseView>> {
     match outcome {
         Outcome::Granted(view) | Outcome::Claimed(view) => Some(view),
         Outcome::Renewed(_)
-        | Outcome::Released
+        | Outcome::Released { .. }
         | Outcome::Revoked { .. }
         | Outcome::Unclaimed
         | Outcome::Left

@@ -5,6 +5,7 @@
 use leasehold_core::*;
 
 pub(crate) mod handover;
+pub(crate) mod markers;
 
 pub(crate) fn stamp() -> Stamp {
     Stamp { leader: LeaderId { term: 7, node: 3 }, now: LeaseTime(5_000), wall: WallTime(1_750_000_000_123) }
@@ -98,7 +99,7 @@ fn by(name: &'static str, who: &str, rights: Rights, command: Command) -> (&'sta
 
 /// All examples of requests.
 pub(crate) fn requests() -> Vec<(&'static str, Request)> {
-    first_requests().into_iter().chain(handover::requests()).collect()
+    first_requests().into_iter().chain(handover::requests()).chain(markers::requests()).collect()
 }
 
 pub(crate) fn first_requests() -> Vec<(&'static str, Request)> {
@@ -182,7 +183,7 @@ fn compare(range: KeyRange, relation: Relation, operand: Operand) -> Compare {
 
 /// All examples of records.
 pub(crate) fn records() -> Vec<(&'static str, Record)> {
-    first_records().into_iter().chain(handover::records()).chain(restored_records()).collect()
+    first_records().into_iter().chain(handover::records()).chain(restored_records()).chain(markers::records()).collect()
 }
 
 /// The first records of a state that was restored: they need the second version of a body.
@@ -311,7 +312,7 @@ pub(crate) fn entry_record() -> Record {
 
 /// All examples of events.
 pub(crate) fn events() -> Vec<(&'static str, Event)> {
-    first_events().into_iter().chain(handover::events()).collect()
+    first_events().into_iter().chain(handover::events()).chain(markers::events()).collect()
 }
 
 pub(crate) fn first_events() -> Vec<(&'static str, Event)> {
@@ -361,9 +362,10 @@ pub(crate) fn first_events() -> Vec<(&'static str, Event)> {
                 version: 3,
                 created: Revision(1100),
                 lease: None,
+                previous: Previous(None),
             },
         ),
-        ("entry deleted", Fact::EntryDeleted { key: key("config/a"), ended: Some(lease) }),
+        ("entry deleted", Fact::EntryDeleted { key: key("config/a"), ended: Some(lease), previous: Previous(None) }),
     ];
     (1200..).zip(facts).map(|(revision, (name, fact))| (name, event(revision, fact))).collect()
 }

@@ -193,16 +193,37 @@ fn step() -> BoxedStrategy<WriteOp> {
     .boxed()
 }
 
+fn write_of(step: BoxedStrategy<WriteOp>) -> BoxedStrategy<Write> {
+    (option::of((lease(), once())), vec(compare(), 0..3), vec(step.clone(), 0..3), vec(step, 0..3))
+        .prop_map(|(session, compares, then, otherwise)| Write { session, compares, then, otherwise })
+        .boxed()
+}
+
 fn command() -> BoxedStrategy<Command> {
-    let grant = (lease(), holder(), ttl(), class(), option::of(lease()), metadata(), asks(), time()).prop_map(
-        |(id, holder, ttl, class, parent, metadata, asks, seen)| {
-            Command::Grant(Grant { id, holder, ttl, class, parent, metadata, asks, seen })
-        },
-    );
-    let write = (option::of((lease(), once())), vec(compare(), 0..3), vec(step(), 0..3), vec(step(), 0..3))
-        .prop_map(|(session, compares, then, otherwise)| Command::Write(Write { session, compares, then, otherwise }));
+    let grant = (lease(), holder(), ttl(), class(), option::of(lease()), metadata(), asks(), time())
+        .prop_map(|(id, holder, ttl, class, parent, metadata, asks, seen)| Grant {
+            id,
+            holder,
+            ttl,
+            class,
+            parent,
+            metadata,
+            asks,
+            seen,
+        })
+        .boxed();
+    let marked = (lease(), option::of(once()), asks(), key(), value()).prop_map(|(lease, once, asks, key, value)| {
+        Command::ClaimMarked(ClaimMarked { claim: Claim { lease, once, asks }, marker: Marker { key, value } })
+    });
+    let write = write_of(step()).prop_map(Command::Write);
+    let nested =
+        write_of(prop_oneof![step(), write_of(step()).prop_map(|write| WriteOp::Nested(Box::new(write)))].boxed())
+            .prop_map(Command::Write);
     prop_oneof![
-        grant,
+        grant.clone().prop_map(Command::Grant),
+        grant.prop_map(Command::GrantAnew),
+        marked,
+        nested,
         (vec(lease(), 0..40), option::of(ttl())).prop_map(|(leases, ttl)| Command::Renew(Renew { leases, ttl })),
         lease().prop_map(|lease| Command::Release(Release { lease })),
         (lease(), text(), any::<bool>()).prop_map(|(lease, reason, now)| Command::Revoke(Revoke {

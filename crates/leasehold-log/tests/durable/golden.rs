@@ -80,6 +80,7 @@ fn framed(contents: Vec<u8>) -> Vec<u8> {
 fn the_golden_entries_are_written_and_read() {
     check_entry("entry-v2.hex", examples::first_requests());
     check_entry("entry-v2-handover.hex", examples::handover::requests());
+    check_entry("entry-v3-markers.hex", examples::markers::requests());
 }
 
 /// What earlier versions wrote is read for ever, and never written again.
@@ -124,6 +125,7 @@ fn the_golden_bodies_are_written_and_read() {
     check_body("state-v1.hex", 1, examples::first_records(), examples::first_events());
     check_body("state-v1-handover.hex", 1, examples::handover::records(), examples::handover::events());
     check_body("state-v2-restored.hex", 2, examples::restored_records(), Vec::new());
+    check_body("state-v3-markers.hex", 3, examples::markers::records(), examples::markers::events());
 }
 
 fn check_body(file: &str, version: u8, records: Vec<(&'static str, Record)>, events: Vec<(&'static str, Event)>) {
@@ -189,6 +191,8 @@ fn command_kind(command: &Command) -> u8 {
         Command::Write(_) => 8,
         Command::Configure(_) => 9,
         Command::AskHandover(_) => 10,
+        Command::GrantAnew(_) => 11,
+        Command::ClaimMarked(_) => 12,
     }
 }
 
@@ -201,6 +205,7 @@ fn record_kind(record: &Record) -> u8 {
         Record::Entry(_) => 5,
         Record::Tombstone(_) => 6,
         Record::Rest(_) => 7,
+        Record::Marker(_) => 8,
     }
 }
 
@@ -221,9 +226,9 @@ fn fact_kind(fact: &Fact) -> u8 {
 #[test]
 fn every_kind_has_an_example() {
     let commands: BTreeSet<u8> = examples::requests().iter().map(|(_, r)| command_kind(&r.command)).collect();
-    assert_eq!(commands, (1..=10).collect());
+    assert_eq!(commands, (1..=12).collect());
     let records: BTreeSet<u8> = examples::records().iter().map(|(_, record)| record_kind(record)).collect();
-    assert_eq!(records, (1..=7).collect());
+    assert_eq!(records, (1..=8).collect());
     let facts: BTreeSet<u8> = examples::events().iter().map(|(_, event)| fact_kind(&event.fact)).collect();
     assert_eq!(facts, (1..=9).collect());
 }

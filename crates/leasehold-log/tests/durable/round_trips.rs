@@ -110,7 +110,7 @@ proptest! {
 
 #[test]
 fn commands_encoded_elsewhere_are_the_same_as_pushed_ones() {
-    let requests = crate::examples::requests();
+    let requests = crate::examples::first_requests();
     let mut pushed = Pack::new();
     let mut elsewhere = Vec::new();
     for (_, request) in &requests {

@@ -376,7 +376,7 @@ fn view_of(outcome: &Achieved) -> Option<&LeaseView> {
     match outcome {
         Achieved::Granted(view) | Achieved::Claimed(view) => Some(view),
         Achieved::Renewed(_)
-        | Achieved::Released
+        | Achieved::Released { .. }
         | Achieved::Revoked { .. }
         | Achieved::Unclaimed
         | Achieved::Left

@@ -147,7 +147,7 @@ fn event(core: &CoreEvent) -> Event {
             lease: lease.as_ref().map(digest).unwrap_or_default(),
             ..base
         },
-        Fact::EntryDeleted { key, ended } => Event {
+        Fact::EntryDeleted { key, ended, .. } => Event {
             kind: "entry_deleted".into(),
             key: String::from_utf8_lossy(key.as_bytes()).into_owned(),
             ended: ended.as_ref().map(digest).unwrap_or_default(),

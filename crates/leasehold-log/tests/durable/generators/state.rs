@@ -159,7 +159,16 @@ pub(crate) fn record() -> impl Strategy<Value = Record> {
     let namespace_record =
         (namespace_id(), namespace()).prop_map(|(id, name)| Record::Namespace(NamespaceRecord { id, name }));
     let rest = time().prop_map(|until| Record::Rest(RestRecord { until }));
-    prop_oneof![head(), namespace_record, lease_record(), resource_record(), entry_record(), tombstone(), rest]
+    let marker = (namespace_id(), key(), lease(), resource())
+        .prop_map(|(namespace, key, lease, resource)| Record::Marker(MarkerRecord { namespace, key, lease, resource }));
+    prop_oneof![head(), namespace_record, lease_record(), resource_record(), entry_record(), tombstone(), rest, marker]
+}
+
+fn previous() -> BoxedStrategy<Previous> {
+    let former = (value(), number(), revision(), revision(), option::of(lease())).prop_map(
+        |(value, version, created, modified, lease)| Box::new(Former { value, version, created, modified, lease }),
+    );
+    option::of(former).prop_map(Previous).boxed()
 }
 
 fn fact() -> BoxedStrategy<Fact> {
@@ -196,9 +205,21 @@ fn fact() -> BoxedStrategy<Fact> {
             resource,
             cause
         }),
-        (key(), value(), number(), revision(), option::of(lease()))
-            .prop_map(|(key, value, version, created, lease)| Fact::EntryPut { key, value, version, created, lease }),
-        (key(), option::of(lease())).prop_map(|(key, ended)| Fact::EntryDeleted { key, ended }),
+        (key(), value(), number(), revision(), option::of(lease()), previous()).prop_map(
+            |(key, value, version, created, lease, previous)| Fact::EntryPut {
+                key,
+                value,
+                version,
+                created,
+                lease,
+                previous
+            }
+        ),
+        (key(), option::of(lease()), previous()).prop_map(|(key, ended, previous)| Fact::EntryDeleted {
+            key,
+            ended,
+            previous
+        }),
         (lease(), holder(), resource(), holder(), option::of(text())).prop_map(
             |(lease, holder, resource, by, reason)| Fact::HandoverAsked { lease, holder, resource, by, reason }
         ),
