@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use leasehold_api::SpanText;
-use leasehold_core::{Limits, Span};
+use leasehold_core::{InvalidName, Limits, Namespace, Span};
 use serde::Deserialize;
 
 use crate::peers::{PeerError, PeerSection, PeerWords, Peers};
 use crate::read_file;
 
+/// The namespace of etcd's clients unless told otherwise: that of clients that name none.
+pub(crate) const NAMESPACE: &str = "default";
 /// Where the server listens unless told otherwise.
 const LISTEN: &str = "127.0.0.1:7117";
 /// Where the server keeps its data unless told otherwise.
@@ -30,6 +32,8 @@ pub struct Flags {
     pub data: Option<PathBuf>,
     /// The configuration file.
     pub config: Option<PathBuf>,
+    /// The address for etcd's clients.
+    pub etcd: Option<String>,
     /// Permits what is otherwise refused.
     pub insecure: bool,
     /// What the command line says about other nodes.
@@ -66,6 +70,14 @@ pub enum ConfigError {
     BadAddress {
         /// What was given.
         given: String,
+    },
+    /// The namespace for etcd's clients is no name of one.
+    #[error("`{name}` cannot be the namespace of etcd's clients: {why}")]
+    BadNamespace {
+        /// What was given.
+        name: String,
+        /// What is wrong with it.
+        why: InvalidName,
     },
     /// Anyone on the network could use the server.
     #[error(
@@ -114,10 +126,23 @@ pub struct Config {
     pub raft: RaftSection,
     /// What is logged, and how.
     pub log: LogSection,
+    /// How etcd's clients are served; none if they are not.
+    pub etcd: Option<Etcd>,
     /// How this node meets others; none for one that stays alone.
     pub peers: Option<Peers>,
     /// Permits what is otherwise refused.
     pub insecure: bool,
+}
+
+/// How etcd's clients are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Etcd {
+    /// The address for them.
+    pub listen: SocketAddr,
+    /// Where they reach this node, if not there.
+    pub advertise: Option<String>,
+    /// The namespace of their keys, leases and locks.
+    pub namespace: Namespace,
 }
 
 fn meant(suggestion: Option<&str>) -> String {
@@ -135,6 +160,7 @@ pub(crate) struct File {
     connections: Option<usize>,
     disk_reserve: Option<u64>,
     access: AccessSection,
+    pub(crate) etcd: EtcdSection,
     pub(crate) limits: Option<LimitsSection>,
     peer: PeerSection,
     raft: RaftSection,
@@ -145,6 +171,24 @@ impl File {
     /// What the file says about other nodes.
     pub(crate) fn peers(&self) -> PeerWords {
         PeerWords::from_file(self.name.clone(), self.peer.clone())
+    }
+}
+
+/// How etcd's clients are served, as the file says it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct EtcdSection {
+    pub(crate) listen: Option<String>,
+    pub(crate) advertise: Option<String>,
+    pub(crate) namespace: Option<String>,
+}
+
+impl EtcdSection {
+    fn read(self, flag: Option<String>) -> Result<Option<Etcd>, ConfigError> {
+        let Some(given) = flag.or(self.listen) else { return Ok(None) };
+        let name = self.namespace.unwrap_or_else(|| NAMESPACE.to_owned());
+        let namespace = Namespace::new(&name).map_err(|why| ConfigError::BadNamespace { name, why })?;
+        Ok(Some(Etcd { listen: parse_address(&given)?, advertise: self.advertise, namespace }))
     }
 }
 
@@ -271,8 +315,10 @@ impl Config {
         let given = flags.listen.or(file.listen).unwrap_or_else(|| LISTEN.to_owned());
         let listen = parse_address(&given)?;
         let insecure = flags.insecure || file.insecure;
-        if !listen.ip().is_loopback() && !insecure {
-            return Err(ConfigError::Exposed { address: listen });
+        let etcd = file.etcd.read(flags.etcd)?;
+        let mut addresses = std::iter::once(listen).chain(etcd.as_ref().map(|etcd| etcd.listen));
+        if let Some(address) = addresses.find(|address| !address.ip().is_loopback() && !insecure) {
+            return Err(ConfigError::Exposed { address });
         }
         let peers = Peers::read(&words, insecure)?;
         let limits = file.limits.map(|section| section.limits());
@@ -292,6 +338,7 @@ impl Config {
             limits,
             raft: file.raft,
             log: file.log,
+            etcd,
             peers,
             insecure,
         })

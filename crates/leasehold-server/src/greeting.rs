@@ -32,6 +32,10 @@ pub(crate) fn greet(config: &Config, running: &Running) {
     let _ = writeln!(out, "  data     {:<26}  (fsync on; survives restart)", config.data.display());
     let address = format!("http://{}", running.address());
     let _ = writeln!(out, "  listen   {address:<26}  (HTTP and gRPC; /openapi.json describes it)");
+    if let Some(etcd) = running.etcd_address() {
+        let address = format!("http://{etcd}");
+        let _ = writeln!(out, "  etcd     {address:<26}  (etcd v3: gRPC and its JSON gateway)");
+    }
     if let Some(peers) = &config.peers {
         let how = if peers.tls.is_some() { "mutual TLS" } else { "plain" };
         let _ = writeln!(out, "  peers    {:<26}  (other nodes; {how})", peers.listen.to_string());

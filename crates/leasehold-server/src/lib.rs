@@ -22,7 +22,7 @@ use std::time::Instant;
 
 pub use backup::{BackupError, BackupSummary, RestAfterRestore, Restored, read_backup, restore_backup, verify_backup};
 pub use clocks::test_clock_rate;
-pub use config::{Config, ConfigError, Flags};
+pub use config::{Config, ConfigError, Etcd, Flags};
 pub use file::read_file;
 pub use leasehold_raft::NODE_NAME;
 pub use notify::{NOTIFY_SOCKET, Notify};

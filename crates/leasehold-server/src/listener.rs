@@ -1,5 +1,6 @@
 //! A listener for clients: bounded in connections and in patience with each of them.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -8,6 +9,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::response::Response;
+use http::Request;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -15,6 +19,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tower::Service;
 use tracing::{debug, warn};
 
 /// A client that does not finish its request head within this time is cut.
@@ -44,8 +49,12 @@ impl Listener {
         Ok(Self { socket, address, connections })
     }
 
-    /// Serves `router` until told to stop, then lets calls under way finish.
-    pub(crate) async fn serve(self, router: axum::Router, mut stop: watch::Receiver<bool>) {
+    /// Serves every client with what `service_for` gives until told to stop, then lets calls under way finish.
+    pub(crate) async fn serve<S>(self, service_for: impl Fn(SocketAddr) -> S, mut stop: watch::Receiver<bool>)
+    where
+        S: Service<Request<Incoming>, Response = Response, Error = Infallible> + Clone + Send + 'static,
+        S::Future: Send,
+    {
         let mut builder = Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN);
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1024);
@@ -60,9 +69,9 @@ impl Listener {
                 place = Arc::clone(&places).acquire_owned() => place.expect("the semaphore is never closed"),
                 _ = stop.changed() => break,
             };
-            let stream = tokio::select! {
+            let (stream, client) = tokio::select! {
                 accepted = self.socket.accept() => match accepted {
-                    Ok((stream, _)) => stream,
+                    Ok(accepted) => accepted,
                     Err(error) => {
                         // Out of file descriptors, most likely: pause instead of spinning.
                         warn!(%error, "cannot accept a connection");
@@ -72,7 +81,7 @@ impl Listener {
                 },
                 _ = stop.changed() => break,
             };
-            let service = TowerToHyperService::new(router.clone());
+            let service = TowerToHyperService::new(service_for(client));
             let io = TokioIo::new(Prompt::new(prepared(stream)));
             let connection = builder.serve_connection(io, service).into_owned();
             let connection = graceful.watch(connection);

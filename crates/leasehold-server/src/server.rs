@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::Limits;
+use leasehold_etcd::{ClientAddress, EtcdOptions};
 use leasehold_grpc::GrpcOptions;
 use leasehold_http::HttpOptions;
 use leasehold_raft::{Formation, Node, OpenError, PeerOptions};
@@ -12,10 +13,11 @@ use leasehold_service::log::{Leadership, Log as _};
 use leasehold_service::{Access, Cluster, Member, Options, Replica, Service};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tower::util::MapRequest;
 use tracing::{info, warn};
 
 use crate::clocks::ServerClocks;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Etcd};
 use crate::duties;
 use crate::listener::Listener;
 use crate::peers::{Coming, Peers};
@@ -30,10 +32,12 @@ pub enum StartError {
     #[error("{0}")]
     Data(#[from] OpenError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}; is another server running there? choose another --listen address")]
+    #[error("cannot listen on {address}: {source}; is another server running there? choose another {flag} address")]
     Listen {
         /// Which address.
         address: SocketAddr,
+        /// What it was given with.
+        flag: &'static str,
         /// Why.
         source: std::io::Error,
     },
@@ -58,8 +62,9 @@ pub struct Running {
     service: Service,
     cluster: Arc<dyn Cluster>,
     address: SocketAddr,
+    etcd: Option<SocketAddr>,
     stop: watch::Sender<bool>,
-    listener: JoinHandle<()>,
+    listeners: Vec<JoinHandle<()>>,
 }
 
 impl std::fmt::Debug for Running {
@@ -72,9 +77,11 @@ impl std::fmt::Debug for Running {
 pub async fn start(config: &Config) -> Result<Running, StartError> {
     let clocks = ServerClocks::from_environment()?;
     // The address first: a server that is already running is told by it, whatever the directory says.
-    let listener = Listener::bind(config.listen, config.connections)
-        .await
-        .map_err(|source| StartError::Listen { address: config.listen, source })?;
+    let listener = bind(config.listen, config.connections, "--listen").await?;
+    let etcd = match &config.etcd {
+        Some(etcd) => Some((etcd, bind(etcd.listen, config.connections, "--etcd").await?)),
+        None => None,
+    };
     let replica = Arc::new(Replica::new());
     let (node, opened) = Node::open(node_options(config, listener.address), Arc::clone(&replica)).await?;
     if let Some(cut) = &opened.cut {
@@ -106,8 +113,31 @@ pub async fn start(config: &Config) -> Result<Running, StartError> {
     }
     let (stop, stopped) = watch::channel(false);
     let address = listener.address;
-    let listener = tokio::spawn(listener.serve(routes(&service), stopped));
-    Ok(Running { node, service, cluster, address, stop, listener })
+    let router = routes(&service);
+    let mut listeners = vec![tokio::spawn(listener.serve(move |_| router.clone(), stopped.clone()))];
+    let etcd_address = etcd.as_ref().map(|(_, listener)| listener.address);
+    if let Some((etcd, listener)) = etcd {
+        listeners.push(tokio::spawn(serve_etcd(service.clone(), etcd.clone(), listener, stopped)));
+    }
+    Ok(Running { node, service, cluster, address, etcd: etcd_address, stop, listeners })
+}
+
+async fn bind(address: SocketAddr, connections: usize, flag: &'static str) -> Result<Listener, StartError> {
+    Listener::bind(address, connections).await.map_err(|source| StartError::Listen { address, flag, source })
+}
+
+/// Serves etcd's clients, once there is a revision to tell them.
+async fn serve_etcd(service: Service, etcd: Etcd, listener: Listener, stop: watch::Receiver<bool>) {
+    let url = etcd.advertise.unwrap_or_else(|| format!("http://{}", listener.address));
+    leasehold_etcd::prepare(&service, &url).await;
+    let router = leasehold_etcd::router(service, EtcdOptions { namespace: etcd.namespace, ..EtcdOptions::default() });
+    let named = move |client: SocketAddr| {
+        MapRequest::new(router.clone(), move |mut request: http::Request<_>| {
+            request.extensions_mut().insert(ClientAddress(client));
+            request
+        })
+    };
+    listener.serve(named, stop).await;
 }
 
 /// As long as an election takes, and then some.
@@ -166,7 +196,12 @@ impl Running {
         self.address
     }
 
-    /// The service behind the listener.
+    /// The address it listens on for etcd's clients, if it does.
+    pub fn etcd_address(&self) -> Option<SocketAddr> {
+        self.etcd
+    }
+
+    /// The service behind the listeners.
     pub fn service(&self) -> &Service {
         &self.service
     }
@@ -197,8 +232,10 @@ impl Running {
         duties::hand_over(&self.cluster, "this node stops").await;
         self.service.stop().await;
         self.stop.send_replace(true);
-        if let Err(error) = self.listener.await {
-            warn!(%error, "the listener did not end cleanly");
+        for listener in self.listeners {
+            if let Err(error) = listener.await {
+                warn!(%error, "a listener did not end cleanly");
+            }
         }
         self.node.shutdown().await;
     }

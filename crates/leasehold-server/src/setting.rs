@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::config::{Config, File, Flags, LimitsSection, RaftSection};
+use crate::config::{Config, File, Flags, LimitsSection, NAMESPACE, RaftSection};
 use crate::peers::{PEER_KEYS, Peers};
 use crate::{ConfigError, read_file};
 
@@ -61,6 +61,11 @@ impl Config {
         };
         let given = [
             ("listen", config.listen.to_string(), flags.listen.is_some().then_some("--listen")),
+            (
+                "etcd.listen",
+                config.etcd.as_ref().map_or_else(not_set, |etcd| etcd.listen.to_string()),
+                flags.etcd.is_some().then_some("--etcd"),
+            ),
             ("data", config.data.display().to_string(), flags.data.is_some().then_some("--data")),
             ("insecure", config.insecure.to_string(), flags.insecure.then_some("--insecure")),
         ];
@@ -98,14 +103,20 @@ fn default_of(key: &str, peers: Option<&Peers>) -> String {
     match (key, peers) {
         ("peer.listen", Some(peers)) => peers.listen.to_string(),
         ("peer.advertise", Some(peers)) => peers.advertise.clone(),
-        (_, _) => "not set".to_owned(),
+        (_, _) => not_set(),
     }
+}
+
+fn not_set() -> String {
+    "not set".to_owned()
 }
 
 /// What only the file can say.
 fn file_settings(config: &Config, file: &File) -> Vec<(String, String)> {
     let RaftSection { heartbeat, election_min, election_max, snapshot_bytes, retained_entries } = &config.raft;
     let mut settings = vec![
+        ("etcd.advertise".to_owned(), file.etcd.advertise.clone().unwrap_or_else(not_set)),
+        ("etcd.namespace".to_owned(), file.etcd.namespace.clone().unwrap_or_else(|| NAMESPACE.to_owned())),
         ("connections".to_owned(), config.connections.to_string()),
         ("disk_reserve".to_owned(), config.disk_reserve.to_string()),
         ("access.endless".to_owned(), config.endless.to_string()),

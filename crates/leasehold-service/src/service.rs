@@ -299,6 +299,11 @@ impl Service {
         self.0.vitals.follows().map(|node| self.0.log.name_of(node))
     }
 
+    /// The node that leads, as far as is known, and the latest term.
+    pub fn leader(&self) -> (Option<u64>, u64) {
+        self.0.vitals.leader()
+    }
+
     /// The caller of a connection without credentials.
     pub fn anonymous(&self) -> Caller {
         self.0.access.anonymous()

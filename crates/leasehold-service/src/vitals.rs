@@ -30,8 +30,10 @@ pub struct Health {
 #[derive(Debug, Default)]
 pub(crate) struct Vitals {
     role: AtomicU8,
-    /// The node that is followed, if one is.
+    /// The node that leads, if one does.
     leader: AtomicU64,
+    /// The latest term that is known.
+    term: AtomicU64,
     lag_ms: AtomicU64,
 }
 
@@ -39,12 +41,13 @@ impl Vitals {
     pub(crate) fn note(&self, leadership: Leadership) {
         let role = match leadership {
             Leadership::Leads(_) => LEADS,
-            Leadership::Follows(leader) => {
-                self.leader.store(leader.node, Ordering::Release);
-                FOLLOWS
-            }
+            Leadership::Follows(_) => FOLLOWS,
             Leadership::CutOff(_) | Leadership::Unknown => ALONE,
         };
+        if let Leadership::Leads(leader) | Leadership::Follows(leader) = leadership {
+            self.leader.store(leader.node, Ordering::Release);
+            self.term.store(leader.term, Ordering::Release);
+        }
         self.role.store(role, Ordering::Release);
         if role != LEADS {
             self.lag_ms.store(0, Ordering::Release);
@@ -64,6 +67,12 @@ impl Vitals {
     pub(crate) fn follows(&self) -> Option<u64> {
         let follows = self.role.load(Ordering::Acquire) == FOLLOWS;
         follows.then(|| self.leader.load(Ordering::Acquire))
+    }
+
+    /// The node that leads, if one does, and the latest term that is known.
+    pub(crate) fn leader(&self) -> (Option<u64>, u64) {
+        let leader = self.led().then(|| self.leader.load(Ordering::Acquire));
+        (leader, self.term.load(Ordering::Acquire))
     }
 
     /// Whether this node or another leads.

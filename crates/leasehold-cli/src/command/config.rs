@@ -61,6 +61,9 @@ pub(crate) struct Dump {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// As for `lease serve`
+    #[arg(long, value_name = "ADDR")]
+    etcd: Option<String>,
+    /// As for `lease serve`
     #[arg(long)]
     insecure: bool,
     #[command(flatten)]
@@ -120,8 +123,8 @@ fn in_file(file: &std::path::Path, complaint: &str) -> String {
 }
 
 fn dump(args: Dump, settings: &Settings) -> Result<(), Failure> {
-    let Dump { config, listen, data, insecure, peers } = args;
-    let flags = peers.into_flags(Flags { config, listen, data, insecure, ..Flags::default() });
+    let Dump { config, listen, data, etcd, insecure, peers } = args;
+    let flags = peers.into_flags(Flags { config, listen, data, etcd, insecure, ..Flags::default() });
     let server = Config::settings(&flags).map_err(|error| Failure::config(error.to_string()))?;
     let all = All { client: client(settings), server: server.into_iter().map(Shown::from).collect() };
     if settings.output == Output::Jsonl {

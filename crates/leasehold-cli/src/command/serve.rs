@@ -12,6 +12,7 @@ use leasehold_server::{Flags, PeerWords};
 Examples:
   lease serve
   lease serve --listen 127.0.0.1:8000 --data /var/lib/leasehold
+  lease serve --etcd 127.0.0.1:2379
   lease serve --name n1 --peer-listen 10.0.0.1:7118 \\
       --members n1=box1:7118,n2=box2:7118,n3=box3:7118
   lease serve --name n4 --peer-listen 10.0.0.4:7118 --join 10.0.0.1:7118
@@ -28,6 +29,9 @@ pub(crate) struct Serve {
     /// A configuration file; flags go before it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Serve clients of etcd there, such as 127.0.0.1:2379
+    #[arg(long, value_name = "ADDR")]
+    etcd: Option<String>,
     /// Permit what is otherwise refused, such as other machines without authentication
     #[arg(long)]
     insecure: bool,
@@ -88,6 +92,6 @@ impl PeerArgs {
 
 /// Runs the server until it is told to stop.
 pub(crate) fn run(args: Serve) -> ExitCode {
-    let Serve { listen, data, config, insecure, peers } = args;
-    leasehold_server::run(peers.into_flags(Flags { listen, data, config, insecure, ..Flags::default() }))
+    let Serve { listen, data, config, etcd, insecure, peers } = args;
+    leasehold_server::run(peers.into_flags(Flags { listen, data, config, etcd, insecure, ..Flags::default() }))
 }

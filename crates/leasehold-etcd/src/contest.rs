@@ -1,0 +1,168 @@
+//! Holding a name alone: what locks and elections have in common.
+//!
+//! A contender makes a claim on the resource of the name, with its key as marker: so it has a place in the queue, a token and
+//! a history, and is never served after its lease has ended. Clients that contend with plain keys of their own, by the
+//! recipe that etcd's libraries know, are respected: whoever has the claim is told so only when no plain key under the name
+//! was created before its marker. A client that goes away while it waits leaves nothing behind.
+
+use bytes::Bytes;
+use leasehold_core::{
+    Ask, Asks, Claim, ClaimMarked, Command, EntryView, Key, KeyRange, LeaseId, Marker, Mode, Patience, Rejection,
+    ResourceName, Revision, State, WriteOp,
+};
+use leasehold_service::{Failure, Feed};
+use tokio::sync::oneshot;
+use tonic::Status;
+use tracing::debug;
+
+use crate::dialect::{Dialect, key};
+use crate::errors::EtcdError;
+use crate::names;
+use crate::refusal::refused;
+
+/// Who wants what.
+#[derive(Clone, Debug)]
+pub(crate) struct Contender {
+    pub(crate) lease: LeaseId,
+    pub(crate) resource: ResourceName,
+    /// Everybody's keys.
+    pub(crate) all: KeyRange,
+    /// Its own.
+    pub(crate) key: Key,
+    pub(crate) value: Bytes,
+}
+
+impl Contender {
+    pub(crate) fn new(name: &[u8], lease: LeaseId, value: Bytes) -> Result<Contender, Status> {
+        Ok(Contender {
+            lease,
+            resource: names::resource(name)?,
+            all: names::contenders(name),
+            key: key(&names::contender(name, lease))?,
+            value,
+        })
+    }
+}
+
+/// What a contender has got.
+#[derive(Clone, Debug)]
+pub(crate) struct Won {
+    /// Its key, as it is.
+    pub(crate) entry: EntryView,
+    /// The revision at which that is so.
+    pub(crate) revision: Revision,
+}
+
+impl Dialect {
+    /// Waits until a contender holds the name alone. Whoever stops waiting gives its place up.
+    pub(crate) async fn contend(&self, contender: Contender) -> Result<Won, Status> {
+        let (mut send, receive) = oneshot::channel();
+        let dialect = self.clone();
+        // In a task of its own, so that a client that goes away at any moment leaves nothing behind.
+        tokio::spawn(async move {
+            let won = tokio::select! {
+                won = dialect.win(&contender) => won,
+                () = send.closed() => return dialect.withdraw(&contender).await,
+            };
+            let has = won.is_ok();
+            if send.send(won).is_err() && has {
+                dialect.withdraw(&contender).await;
+            }
+        });
+        receive.await.unwrap_or_else(|_| Err(EtcdError::Stopped.into()))
+    }
+
+    async fn win(&self, contender: &Contender) -> Result<Won, Status> {
+        self.claim(contender).await.map_err(|failure| lost(failure).unwrap_or_else(refused))?;
+        let mut feed = self.service().feed(&self.caller(), self.namespace(), None).await.map_err(refused)?;
+        loop {
+            let look = |state: &State| look(state, self.namespace(), contender);
+            let (seen, revision) = self.read(true, look).await?;
+            match seen {
+                Seen::Alone(entry) => return Ok(Won { entry, revision }),
+                Seen::Gone => return Err(EtcdError::LockLeaseNotFound.into()),
+                Seen::Behind => {}
+            }
+            if !moved(&mut feed).await {
+                return Err(EtcdError::Stopped.into());
+            }
+        }
+    }
+
+    /// Claims the resource with the key as marker, and waits for it; one that has done so before waits along.
+    async fn claim(&self, contender: &Contender) -> Result<(), Failure> {
+        let asks = Asks {
+            claims: vec![Ask { resource: contender.resource.clone(), mode: Mode::Exclusive }],
+            patience: Patience::Endless,
+            ..Asks::default()
+        };
+        let command = Command::ClaimMarked(ClaimMarked {
+            claim: Claim { lease: contender.lease, once: None, asks },
+            marker: Marker { key: contender.key.clone(), value: contender.value[..].into() },
+        });
+        let (caller, namespace) = (self.caller(), self.namespace());
+        match self.service().execute_waiting(&caller, namespace, command).await {
+            Err(Failure::Rejected(rejection)) if matches!(*rejection, Rejection::AlreadyClaimed { .. }) => {
+                let (lease, resource) = (contender.lease, &contender.resource);
+                self.service().until_held(&caller, namespace, lease, resource).await.map(drop)
+            }
+            other => other.map(drop),
+        }
+    }
+
+    /// Gives a place up, held or waited for.
+    async fn withdraw(&self, contender: &Contender) {
+        let delete = WriteOp::Delete { range: KeyRange::One(contender.key.clone()) };
+        let left = self.write_one(delete).await;
+        debug!(left = left.is_ok(), "a contender went away");
+    }
+}
+
+/// The refusal of a contender whose lease is gone, or whose key was deleted while it waited.
+fn lost(failure: Failure) -> Result<Status, Failure> {
+    match &failure {
+        Failure::WaitLeft => Ok(EtcdError::LockLeaseNotFound.into()),
+        Failure::Rejected(rejection) => match &**rejection {
+            Rejection::UnknownLease | Rejection::Ended(_) | Rejection::NotYours | Rejection::UnknownWait => {
+                Ok(EtcdError::LockLeaseNotFound.into())
+            }
+            _ => Err(failure),
+        },
+        _ => Err(failure),
+    }
+}
+
+/// How a contender that has the claim stands.
+enum Seen {
+    /// Nobody was there before it.
+    Alone(EntryView),
+    /// A plain key was there before it.
+    Behind,
+    /// It has lost the claim again.
+    Gone,
+}
+
+fn look(state: &State, namespace: &leasehold_core::Namespace, contender: &Contender) -> Seen {
+    let Some(own) = state.entry(namespace, &contender.key) else { return Seen::Gone };
+    if state.marked(namespace, &contender.key).is_none() {
+        return Seen::Gone;
+    }
+    let (all, _) = state.entries(namespace, &contender.all, usize::MAX);
+    let before = |entry: &EntryView| entry.created < own.created && state.marked(namespace, &entry.key).is_none();
+    if all.iter().any(before) { Seen::Behind } else { Seen::Alone(own) }
+}
+
+/// Waits for the next change; tells whether there can be one.
+async fn moved(feed: &mut Feed) -> bool {
+    loop {
+        match feed.ready() {
+            // Whatever was missed, the state is looked at.
+            Ok(Some(_)) | Err(_) => return true,
+            Ok(None) => {
+                if !feed.moved().await {
+                    return false;
+                }
+            }
+        }
+    }
+}
