@@ -32,11 +32,16 @@ pub(crate) struct Vitals {
     role: AtomicU8,
     /// The node that is followed, if one is.
     leader: AtomicU64,
+    /// The term of the latest leader that is known.
+    term: AtomicU64,
     lag_ms: AtomicU64,
 }
 
 impl Vitals {
     pub(crate) fn note(&self, leadership: Leadership) {
+        if let Leadership::Leads(leader) | Leadership::Follows(leader) | Leadership::CutOff(leader) = leadership {
+            self.term.store(leader.term, Ordering::Release);
+        }
         let role = match leadership {
             Leadership::Leads(_) => LEADS,
             Leadership::Follows(leader) => {
@@ -69,6 +74,11 @@ impl Vitals {
     /// Whether this node or another leads.
     pub(crate) fn led(&self) -> bool {
         self.role.load(Ordering::Acquire) != ALONE
+    }
+
+    /// The term of the latest leader that is known; 0 while none was.
+    pub(crate) fn term(&self) -> u64 {
+        self.term.load(Ordering::Acquire)
     }
 
     pub(crate) fn lag(&self) -> Duration {
