@@ -4,6 +4,7 @@
 //! change. Locks and elections answer with the code `UNKNOWN` where other calls name the same refusal better: that is
 //! how etcd does it. What a watch is ended with is text in an answer, not a status: [`WatchEnd`].
 
+use leasehold_service::Failure;
 use tonic::{Code, Status};
 
 /// A refusal in the words of etcd.
@@ -144,6 +145,22 @@ impl From<EtcdError> for Status {
     }
 }
 
+/// A failure of the service in the words of etcd; a refusal of the domain, which calls know better, in its own.
+pub(crate) fn failed(failure: &Failure) -> Status {
+    match failure {
+        Failure::Denied(_) => EtcdError::PermissionDenied.into(),
+        Failure::Overloaded { .. } => EtcdError::TooManyRequests.into(),
+        Failure::DiskFull => EtcdError::NoSpace.into(),
+        Failure::NoQuorum { .. } => EtcdError::TimedOut.into(),
+        Failure::ShuttingDown { .. } => EtcdError::Stopped.into(),
+        Failure::Compacted { .. } => EtcdError::Compacted.into(),
+        Failure::FutureRevision { .. } => EtcdError::FutureRevision.into(),
+        Failure::TooLarge { .. } => EtcdError::RequestTooLarge.into(),
+        Failure::WaitElapsed { .. } | Failure::WaitLeft => EtcdError::DeadlineExceeded.into(),
+        Failure::Rejected(_) | Failure::ChangeRefused(_) => Status::failed_precondition(failure.to_string()),
+    }
+}
+
 /// Why a watch is not begun, as its only answer says.
 ///
 /// A watch on what is forgotten has no reason: its last answer names the oldest revision that can be watched from.
@@ -215,6 +232,28 @@ mod tests {
             let status = Status::from(error);
             assert_eq!((status.code() as i32, status.message()), (code, text), "{error:?}");
         }
+    }
+
+    #[test]
+    fn failures_of_the_service_are_told_in_etcds_words() {
+        let (oldest, given) = (leasehold_core::Revision(5), leasehold_core::Revision(9));
+        let rows = [
+            (Failure::Denied("x".into()), E::PermissionDenied),
+            (Failure::Overloaded { retry_after: std::time::Duration::ZERO }, E::TooManyRequests),
+            (Failure::DiskFull, E::NoSpace),
+            (Failure::NoQuorum { may_have_happened: false, why: "x".into() }, E::TimedOut),
+            (Failure::ShuttingDown { may_have_happened: true }, E::Stopped),
+            (Failure::Compacted { oldest }, E::Compacted),
+            (Failure::FutureRevision { given, present: oldest }, E::FutureRevision),
+            (Failure::TooLarge { size: 2, max: 1 }, E::RequestTooLarge),
+            (Failure::WaitLeft, E::DeadlineExceeded),
+        ];
+        for (failure, error) in rows {
+            let status = failed(&failure);
+            assert_eq!((status.code(), status.message()), (error.code(), error.text()), "{failure}");
+        }
+        let status = failed(&Failure::ChangeRefused("no".into()));
+        assert_eq!((status.code(), status.message()), (Code::FailedPrecondition, "the cluster was not changed: no"));
     }
 
     #[test]
