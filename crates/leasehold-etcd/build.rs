@@ -26,11 +26,14 @@ fn main() {
     let boxed = |config: tonic_prost_build::Builder, step: &&str| {
         config.boxed(format!(".etcdserverpb.RequestOp.request.{step}"))
     };
+    // Messages know their names: by them the gateway finds their descriptions.
+    let mut named = tonic_prost_build::Config::new();
+    named.enable_type_names();
     let config = BOXED.iter().fold(tonic_prost_build::configure(), boxed);
     config
         .bytes(".")
         .build_client(false)
         .build_transport(false)
-        .compile_fds(contract.file_descriptor_set())
+        .compile_fds_with_config(contract.file_descriptor_set(), named)
         .unwrap_or_else(|error| panic!("the contract cannot be generated: {error}"));
 }

@@ -14,7 +14,7 @@ use crate::resource::{Holders, Resource, ResourceKey};
 use crate::table::Table;
 use crate::tombstones::Tombstone;
 use crate::{
-    EntryRecord, HeadRecord, LeaseKey, LeaseRecord, LeaseTime, MarkerRecord, Mode, NamespaceRecord, Record,
+    EntryRecord, HeadRecord, LeaseKey, LeaseRecord, LeaseTime, MarkerRecord, Mode, Namespace, NamespaceRecord, Record,
     ResourceRecord, RestRecord, Revision, State, TombstoneRecord,
 };
 
@@ -324,6 +324,16 @@ impl View {
     /// Lease time of the frozen state.
     pub fn now(&self) -> LeaseTime {
         self.head.now
+    }
+
+    /// The entries of a namespace, by key.
+    pub fn entries(&self, namespace: &Namespace) -> impl Iterator<Item = EntryRecord> + '_ {
+        let number = self.namespaces.iter().find(|(_, usage)| usage.name == *namespace).map(|(id, _)| id);
+        self.entries
+            .iter()
+            .skip_while(move |((id, _), _)| number.is_some_and(|number| *id < number))
+            .take_while(move |((id, _), _)| Some(*id) == number)
+            .map(|(key, entry)| entry_record(key, entry))
     }
 
     /// The state record by record: the head, the rest of all resources if there is one, markers, namespaces,

@@ -57,15 +57,11 @@ pub(crate) struct Dialect(Arc<Shared>);
 struct Shared {
     service: Service,
     options: EtcdOptions,
-    cluster_id: u64,
-    member_id: u64,
 }
 
 impl Dialect {
     pub(crate) fn new(service: Service, options: EtcdOptions) -> Dialect {
-        let status = service.cluster(&service.anonymous()).unwrap_or_default();
-        let (cluster_id, member_id) = (status.cluster as u64, status.node);
-        Dialect(Arc::new(Shared { service, options, cluster_id, member_id }))
+        Dialect(Arc::new(Shared { service, options }))
     }
 
     pub(crate) fn service(&self) -> &Service {
@@ -86,12 +82,22 @@ impl Dialect {
 
     /// The header of an answer at a revision.
     pub(crate) fn header(&self, revision: Revision) -> ResponseHeader {
-        let (_, term) = self.0.service.leader();
+        ResponseHeader { revision: number(revision), ..self.header_without_revision() }
+    }
+
+    /// The header of an answer of this node, at what it has applied.
+    pub(crate) fn present_header(&self) -> ResponseHeader {
+        self.header(self.service().present().1)
+    }
+
+    /// The header of an answer that has nothing to do with keys.
+    pub(crate) fn header_without_revision(&self) -> ResponseHeader {
+        let answerer = self.service().answerer();
         ResponseHeader {
-            cluster_id: self.0.cluster_id,
-            member_id: self.0.member_id,
-            revision: number(revision),
-            raft_term: term,
+            cluster_id: short_id(answerer.cluster),
+            member_id: answerer.node,
+            revision: 0,
+            raft_term: answerer.term,
         }
     }
 
@@ -102,9 +108,16 @@ impl Dialect {
 
     /// Refuses what needs a leader, if there is none.
     pub(crate) fn need_leader(&self) -> Result<(), Status> {
-        match self.0.service.leader() {
-            (Some(_), _) => Ok(()),
-            (None, _) => Err(EtcdError::NoLeader.into()),
+        if self.service().is_led() { Ok(()) } else { Err(EtcdError::NoLeader.into()) }
+    }
+
+    /// What keeps this node from serving, in etcd's words; none if it serves.
+    pub(crate) fn ills(&self) -> Option<String> {
+        let health = self.service().health();
+        match (health.ready, health.disk_full) {
+            (_, true) => Some("ALARM NOSPACE".to_owned()),
+            (false, false) => Some("RAFT NO LEADER".to_owned()),
+            (true, false) => None,
         }
     }
 
@@ -142,6 +155,11 @@ pub(crate) fn is_ours(holder: &Holder) -> bool {
 /// A number as etcd has it.
 pub(crate) fn number(revision: Revision) -> i64 {
     i64::try_from(revision.0).unwrap_or(i64::MAX)
+}
+
+/// The cluster's id in the bits that etcd has for it.
+fn short_id(id: u128) -> u64 {
+    (id >> 64) as u64 ^ id as u64
 }
 
 /// The id of a lease; none if it cannot be one.

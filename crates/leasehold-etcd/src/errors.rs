@@ -7,6 +7,7 @@
 use tonic::{Code, Status};
 
 /// A refusal in the words of etcd.
+#[allow(dead_code, reason = "clients know all of them; some are of things that do not happen here")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EtcdError {
     /// A key is missing.

@@ -10,22 +10,26 @@
 //! | `lease.rs` | leases and streams of renewals |
 //! | `watch/` | any number of watches on one stream |
 //! | `contest.rs`, `names.rs`, `lock.rs`, `election.rs` | claims with markers: locks and elections |
+//! | `maintenance.rs`, `cluster.rs`, `auth.rs` | what operators ask |
+//! | `gateway/` | the whole as JSON over plain HTTP |
 //! | `urls.rs` | where each node serves etcd's clients |
 //! | `streams.rs` | the calls that take a stream of requests, whatever carries them |
 //! | `server.rs` | the router |
 
+mod auth;
+mod cluster;
 mod compaction;
 mod contest;
 mod dialect;
 mod election;
-#[allow(dead_code, reason = "the whole table is kept, also rows that no call answers with yet")]
 mod errors;
+mod gateway;
 mod keys;
 mod kv;
 mod lease;
 mod lock;
+mod maintenance;
 mod names;
-#[allow(dead_code, reason = "described for the gateway")]
 mod proto;
 mod range;
 mod refusal;
@@ -34,6 +38,9 @@ mod streams;
 mod txn;
 mod urls;
 mod watch;
+
+#[cfg(test)]
+mod tests;
 
 pub use dialect::{ClientAddress, EtcdOptions};
 pub use server::{prepare, router};

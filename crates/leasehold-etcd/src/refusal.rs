@@ -77,3 +77,37 @@ fn limited(bound: Bound, rejection: &Rejection) -> Status {
         | Bound::AskedHolders => Status::resource_exhausted(format!("leasehold: {rejection}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+    use EtcdError as E;
+
+    #[test]
+    fn failures_of_the_service_are_told_in_etcds_words() {
+        let (oldest, given) = (leasehold_core::Revision(5), leasehold_core::Revision(9));
+        let rows = [
+            (Failure::Denied("x".into()), E::PermissionDenied),
+            (Failure::Overloaded { retry_after: std::time::Duration::ZERO }, E::TooManyRequests),
+            (Failure::DiskFull, E::NoSpace),
+            (Failure::NoQuorum { may_have_happened: false, why: "x".into() }, E::NoLeader),
+            (Failure::NoQuorum { may_have_happened: true, why: "x".into() }, E::TimedOut),
+            (Failure::ShuttingDown { may_have_happened: true }, E::Stopped),
+            (Failure::Compacted { oldest }, E::Compacted),
+            (Failure::FutureRevision { given, present: oldest }, E::FutureRevision),
+            (Failure::TooLarge { size: 2, max: 1 }, E::RequestTooLarge),
+        ];
+        for (failure, error) in rows {
+            let said = failure.to_string();
+            let status = refused(failure);
+            assert_eq!((status.code(), status.message()), (error.code(), error.text()), "{said}");
+        }
+        let status = refused(Failure::ChangeRefused("no".into()));
+        assert_eq!(
+            (status.code(), status.message()),
+            (Code::FailedPrecondition, "leasehold: the cluster was not changed: no")
+        );
+    }
+}

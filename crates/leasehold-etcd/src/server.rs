@@ -7,8 +7,12 @@ use leasehold_service::Service;
 use tracing::debug;
 
 use crate::dialect::{Dialect, EtcdOptions};
+use crate::gateway;
+use crate::proto::etcdserverpb::auth_server::AuthServer;
+use crate::proto::etcdserverpb::cluster_server::ClusterServer;
 use crate::proto::etcdserverpb::kv_server::KvServer;
 use crate::proto::etcdserverpb::lease_server::LeaseServer;
+use crate::proto::etcdserverpb::maintenance_server::MaintenanceServer;
 use crate::proto::etcdserverpb::watch_server::WatchServer;
 use crate::proto::etcdserverpb::{LeaseKeepAliveRequest, LeaseKeepAliveResponse, WatchRequest, WatchResponse};
 use crate::proto::v3electionpb::election_server::ElectionServer;
@@ -33,8 +37,13 @@ pub fn router(service: Service, options: EtcdOptions) -> Router {
         .route_service("/etcdserverpb.KV/{*method}", serve!(KvServer))
         .route_service("/etcdserverpb.Lease/{*method}", serve!(LeaseServer))
         .route_service("/etcdserverpb.Watch/{*method}", serve!(WatchServer))
+        .route_service("/etcdserverpb.Cluster/{*method}", serve!(ClusterServer))
+        .route_service("/etcdserverpb.Maintenance/{*method}", serve!(MaintenanceServer))
+        .route_service("/etcdserverpb.Auth/{*method}", serve!(AuthServer))
         .route_service("/v3lockpb.Lock/{*method}", serve!(LockServer))
         .route_service("/v3electionpb.Election/{*method}", serve!(ElectionServer))
+        .merge(gateway::router(dialect.clone()))
+        .merge(gateway::about::router(move || dialect.ills()))
 }
 
 /// Makes the first revision, if there is none: to etcd's clients 0 is no revision but "now". And says where this node

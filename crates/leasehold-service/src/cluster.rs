@@ -110,6 +110,17 @@ pub enum ClusterChanged {
     },
 }
 
+/// Who answers, and under which leader: what never changes of a node, and its term.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answerer {
+    /// The cluster's id; 0 of a log that knows of no cluster.
+    pub cluster: u128,
+    /// The node; 0 of a log that knows of no cluster.
+    pub node: u64,
+    /// The term of the latest leader it knows of.
+    pub term: u64,
+}
+
 /// The log, as far as it can tell of the cluster and change it.
 pub trait Cluster: Send + Sync + 'static {
     /// The cluster as this node sees it.

@@ -14,6 +14,7 @@
 //! | `past.rs` | entries as they were at an earlier revision |
 //! | `cluster.rs` | the cluster as operators see and change it |
 //! | `backup.rs` | the whole state, written out while commands go on |
+//! | `fingerprint.rs` | the entries of a namespace in one number |
 //! | `waiting.rs`, `calls.rs`, `parking.rs`, `news.rs` | calls that wait in a queue; which of them are open; who wakes them; how far they are |
 //! | `connection.rs`, `mailbox.rs`, `batch.rs`, `attached.rs`, `attachments.rs` | connections that carry many commands; what is delivered to them; their leases |
 //! | `disk.rs` | refuses before the disk is full |
@@ -31,6 +32,7 @@ mod connection;
 mod disk;
 mod failure;
 mod feed;
+mod fingerprint;
 mod follow;
 mod lanes;
 mod lead;
@@ -54,10 +56,11 @@ pub use access::{Access, Action};
 pub use backup::Backup;
 pub use batch::{Batch, Notice};
 pub use clock::{Clocks, LeaseClock, MachineClocks, Reading};
-pub use cluster::{Cluster, ClusterChange, ClusterChanged, ClusterStatus, Member};
+pub use cluster::{Answerer, Cluster, ClusterChange, ClusterChanged, ClusterStatus, Member};
 pub use connection::{Alive, Connection, Deliveries};
 pub use failure::Failure;
 pub use feed::{Feed, Gone};
+pub use fingerprint::Fingerprint;
 pub use lanes::COMMAND_BYTES_MAX;
 pub use mailbox::NumberInUse;
 pub use memory::MemoryLog;

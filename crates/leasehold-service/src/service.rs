@@ -18,8 +18,9 @@ use crate::access::{Access, Action};
 use crate::backup::Backups;
 use crate::calls::Calls;
 use crate::clock::Clocks;
-use crate::cluster::Cluster;
+use crate::cluster::{Answerer, Cluster};
 use crate::disk::{DiskGuard, Room};
+use crate::fingerprint::Fingerprints;
 use crate::lanes::{COMMAND_BYTES_MAX, Lane, Lanes, Reply, ReplyTo};
 use crate::log::{Leadership, Log, Unavailable};
 use crate::proposer::Proposer;
@@ -139,6 +140,9 @@ struct Inner {
     backups: Backups,
     log: Box<dyn Reach>,
     cluster: Option<Arc<dyn Cluster>>,
+    /// This node, without its term.
+    answerer: Answerer,
+    fingerprints: Fingerprints,
     stop: watch::Sender<bool>,
 }
 
@@ -179,9 +183,21 @@ impl Service {
         let stop = watch::Sender::new(false);
         let (access, cluster) = (options.access, options.cluster);
         let calls = Arc::new(Calls::default());
-        let backups = Backups::default();
-        let service =
-            Self(Arc::new(Inner { access, replica, lanes, disk, vitals, calls, backups, log, cluster, stop }));
+        let status = cluster.as_ref().map(|cluster| cluster.status()).unwrap_or_default();
+        let service = Self(Arc::new(Inner {
+            access,
+            replica,
+            lanes,
+            disk,
+            vitals,
+            calls,
+            backups: Backups::default(),
+            log,
+            cluster,
+            answerer: Answerer { cluster: status.cluster, node: status.node, term: 0 },
+            fingerprints: Fingerprints::default(),
+            stop,
+        }));
         if let Some(limits) = options.limits {
             tokio::spawn(service.clone().configure(limits, leadership));
         }
@@ -294,14 +310,19 @@ impl Service {
         }
     }
 
+    /// Who answers; cheap enough to be told with every answer.
+    pub fn answerer(&self) -> Answerer {
+        Answerer { term: self.0.vitals.term(), ..self.0.answerer }
+    }
+
     /// The name of the leader that commands are passed on to; none if this node leads, or follows nobody.
     pub fn passes_on_to(&self) -> Option<String> {
         self.0.vitals.follows().map(|node| self.0.log.name_of(node))
     }
 
-    /// The node that leads, as far as is known, and the latest term.
-    pub fn leader(&self) -> (Option<u64>, u64) {
-        self.0.vitals.leader()
+    /// Tells whether somebody leads, as far as this node knows.
+    pub fn is_led(&self) -> bool {
+        self.0.vitals.led()
     }
 
     /// The caller of a connection without credentials.
@@ -351,6 +372,10 @@ impl Service {
 
     pub(crate) fn backups(&self) -> &Backups {
         &self.0.backups
+    }
+
+    pub(crate) fn fingerprints(&self) -> &Fingerprints {
+        &self.0.fingerprints
     }
 
     pub(crate) fn calls(&self) -> &Arc<Calls> {

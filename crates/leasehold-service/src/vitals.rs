@@ -32,22 +32,22 @@ pub(crate) struct Vitals {
     role: AtomicU8,
     /// The node that leads, if one does.
     leader: AtomicU64,
-    /// The latest term that is known.
+    /// The term of the latest leader that is known.
     term: AtomicU64,
     lag_ms: AtomicU64,
 }
 
 impl Vitals {
     pub(crate) fn note(&self, leadership: Leadership) {
+        if let Leadership::Leads(leader) | Leadership::Follows(leader) | Leadership::CutOff(leader) = leadership {
+            self.leader.store(leader.node, Ordering::Release);
+            self.term.store(leader.term, Ordering::Release);
+        }
         let role = match leadership {
             Leadership::Leads(_) => LEADS,
             Leadership::Follows(_) => FOLLOWS,
             Leadership::CutOff(_) | Leadership::Unknown => ALONE,
         };
-        if let Leadership::Leads(leader) | Leadership::Follows(leader) = leadership {
-            self.leader.store(leader.node, Ordering::Release);
-            self.term.store(leader.term, Ordering::Release);
-        }
         self.role.store(role, Ordering::Release);
         if role != LEADS {
             self.lag_ms.store(0, Ordering::Release);
@@ -69,15 +69,14 @@ impl Vitals {
         follows.then(|| self.leader.load(Ordering::Acquire))
     }
 
-    /// The node that leads, if one does, and the latest term that is known.
-    pub(crate) fn leader(&self) -> (Option<u64>, u64) {
-        let leader = self.led().then(|| self.leader.load(Ordering::Acquire));
-        (leader, self.term.load(Ordering::Acquire))
-    }
-
     /// Whether this node or another leads.
     pub(crate) fn led(&self) -> bool {
         self.role.load(Ordering::Acquire) != ALONE
+    }
+
+    /// The term of the latest leader that is known; 0 while none was.
+    pub(crate) fn term(&self) -> u64 {
+        self.term.load(Ordering::Acquire)
     }
 
     pub(crate) fn lag(&self) -> Duration {

@@ -5,6 +5,7 @@
 mod alive;
 mod backups;
 mod connections;
+mod fingerprints;
 mod forwarding;
 mod replicas;
 mod support;
