@@ -25,7 +25,7 @@ struct Peer {
     packages: &'static [&'static str],
 }
 
-const PEERS: [Peer; 4] = [
+const PEERS: [Peer; 5] = [
     Peer {
         name: "redis",
         variable: "LEASEHOLD_REDIS_SERVER",
@@ -34,6 +34,13 @@ const PEERS: [Peer; 4] = [
     },
     Peer { name: "etcd", variable: "LEASEHOLD_ETCD", program: "etcd", packages: &["etcd-server"] },
     Peer { name: "etcdctl", variable: "LEASEHOLD_ETCDCTL", program: "etcdctl", packages: &["etcd-client"] },
+    // Builds the Rust client of etcd.
+    Peer {
+        name: "protoc",
+        variable: "LEASEHOLD_PROTOC",
+        program: "protoc",
+        packages: &["protobuf-compiler", "libprotobuf-dev"],
+    },
     Peer { name: "postgres", variable: "LEASEHOLD_POSTGRES", program: "postgres", packages: &["postgresql"] },
 ];
 
@@ -44,6 +51,12 @@ pub(super) fn all(cache: &Path) -> Vec<Result<Found, String>> {
         Err(why) => Err(format!("{}: {why}", peer.name)),
     });
     found.collect()
+}
+
+/// The compiler of protocol files, once it was found or fetched.
+pub(super) fn protoc(cache: &Path) -> Option<PathBuf> {
+    let peer = PEERS.iter().find(|peer| peer.name == "protoc")?;
+    peer.find(cache).map(|(path, _)| path)
 }
 
 /// Tells tests where the shared libraries are.
@@ -172,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_package_with_a_version_in_its_name_is_found_through_the_one_that_stands_for_it() {
-        let [_, etcd, _, postgres] = &PEERS;
+        let [_, etcd, .., postgres] = &PEERS;
         assert!(postgres.is_needed("postgresql-15") && postgres.is_needed("postgresql"));
         assert!(!postgres.is_needed("postgresql-common") && !postgres.is_needed("adduser"));
         assert!(etcd.is_needed("etcd-server") && !etcd.is_needed("libc6"));

@@ -1,13 +1,15 @@
-//! Clients in other languages: Python packages in virtual environments of their own, npm packages in a folder.
+//! Clients of other systems: Python packages in virtual environments of their own, npm packages in a folder, and a Rust
+//! program.
 //!
 //! `tests/etcd/` lists every package with its exact version, also those that others need. A folder that was made of
-//! the same list by the same program is used again: a copy of the list in it, written last, says so.
+//! the same list by the same program is used again: a copy of the list in it, written last, says so. The Rust program is
+//! built here and not in the workspace because its client needs protoc to be built, which users of cargo may not have.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Found, root, run};
+use super::{Found, debian, root, run};
 
 /// The copy of the list of packages, written when all of them are there.
 const STAMP: &str = "leasehold-stamp";
@@ -49,11 +51,15 @@ const ALL: [Packages; 3] = [
     },
 ];
 
+/// The package of the Rust program, below the project's root.
+const RUST: &str = "tests/etcd/rust/Cargo.toml";
+
 /// Finds or installs all of them.
 pub(super) fn all(cache: &Path) -> Vec<Result<Found, String>> {
-    ALL.iter()
-        .map(|packages| packages.find_or_install(cache).map_err(|why| format!("{}: {why}", packages.name)))
-        .collect()
+    let packages =
+        ALL.iter().map(|packages| packages.find_or_install(cache).map_err(|why| format!("{}: {why}", packages.name)));
+    let rust = build_rust(cache).map_err(|why| format!("rust etcd-client: {why}"));
+    packages.chain([rust]).collect()
 }
 
 impl Packages {
@@ -116,6 +122,19 @@ fn install_javascript(folder: &Path, list: &Path) -> Result<(), String> {
     let mut npm = Command::new("npm");
     npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(folder);
     run(&mut npm).map(|_| ())
+}
+
+/// Cargo knows by itself whether anything is to be done.
+fn build_rust(cache: &Path) -> Result<Found, String> {
+    let protoc = debian::protoc(cache).ok_or("there is no protoc to build it with")?;
+    let target = cache.join("rust_etcd_client");
+    let (_, libraries) = debian::libraries_variable(cache);
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--locked", "--manifest-path"]).arg(root().join(RUST)).arg("--target-dir").arg(&target);
+    run(cargo.env("PROTOC", protoc).env("LD_LIBRARY_PATH", libraries))?;
+    let path = target.join("debug/etcd-client-scenes");
+    let version = "etcd-client 0.21.1".to_owned();
+    Ok(Found { name: "rust etcd-client", variable: "LEASEHOLD_RUST_ETCD_CLIENT", path, version })
 }
 
 #[cfg(test)]
