@@ -13,9 +13,9 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test    everything that CI runs: tidy checks, licences, format, lints, documents, all tests;
-          fetches Redis, etcd and PostgreSQL for them if they are missing
+          fetches servers and clients of other systems for them if they are missing
   lint    the same without the tests
-  peers   find or fetch those servers, and print the variables that tell tests where they are
+  peers   find or fetch those, and print the variables that tell tests where they are
   sim     play seeds of the simulation: cargo xtask sim [run SEED [--aloud] | seeds FROM TO | bugs]
   soak    play random seeds of it for long: cargo xtask soak --minutes N
   fuzz    look for inputs that break a reader: cargo xtask fuzz TARGET [--minutes N]

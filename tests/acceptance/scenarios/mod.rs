@@ -8,6 +8,7 @@ mod cluster;
 mod directory;
 mod disk;
 mod elect;
+mod etcd;
 mod killed;
 mod overload;
 mod paused;

@@ -1,23 +1,21 @@
-//! The servers of other systems that tests start: Redis, etcd, PostgreSQL. Found, or fetched from Debian's packages.
+//! Programs of other systems from Debian's packages: Redis, etcd and its `etcdctl`, PostgreSQL.
 //!
-//! What is on the machine is used as it is. What is missing is downloaded and unpacked into a folder that git ignores,
-//! with the shared libraries it needs, so nothing is installed; only where that fails and it may is it
-//! installed. In CI a missing server is an error; elsewhere its tests say that they were skipped.
+//! What is on the machine is used as it is. What is missing is downloaded and unpacked into the cache, with the shared
+//! libraries it needs, so nothing is installed; only where that fails and it may is it installed.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::{Found, run};
+
 /// Where tests find the shared libraries that came with a server.
 const LIBRARIES: &str = "LEASEHOLD_PEER_LIBRARIES";
-/// Where the cache is if its usual place is closed to the user that a server must run as.
-const OPEN_CACHE: &str = "/var/tmp/leasehold-peers";
 /// Libraries that must be the machine's own, or that a server only loads for what tests do not do.
 const LEFT_OUT: [&str; 7] = ["libc6", "libc-bin", "libcrypt1", "libgcc-s1", "libstdc++6", "libllvm", "libpam"];
 
-/// A server that tests start.
+/// A program that tests start.
 struct Peer {
     name: &'static str,
     /// How tests are told where it is.
@@ -27,7 +25,7 @@ struct Peer {
     packages: &'static [&'static str],
 }
 
-const PEERS: [Peer; 3] = [
+const PEERS: [Peer; 5] = [
     Peer {
         name: "redis",
         variable: "LEASEHOLD_REDIS_SERVER",
@@ -35,41 +33,36 @@ const PEERS: [Peer; 3] = [
         packages: &["redis-server", "redis-tools"],
     },
     Peer { name: "etcd", variable: "LEASEHOLD_ETCD", program: "etcd", packages: &["etcd-server"] },
+    Peer { name: "etcdctl", variable: "LEASEHOLD_ETCDCTL", program: "etcdctl", packages: &["etcd-client"] },
+    // Builds the Rust client of etcd.
+    Peer {
+        name: "protoc",
+        variable: "LEASEHOLD_PROTOC",
+        program: "protoc",
+        packages: &["protobuf-compiler", "libprotobuf-dev"],
+    },
     Peer { name: "postgres", variable: "LEASEHOLD_POSTGRES", program: "postgres", packages: &["postgresql"] },
 ];
 
-/// Finds or fetches all of them, and tells tests where they are through these variables.
-pub(crate) fn environment() -> Result<Vec<(String, String)>, String> {
-    let cache = cache();
-    let mut environment = Vec::new();
-    let mut missing = Vec::new();
-    for peer in &PEERS {
-        match peer.find(&cache).map_or_else(|| peer.fetch(&cache), Ok) {
-            Ok((path, version)) => {
-                eprintln!("   {}: {} ({version})", peer.name, path.display());
-                environment.push((peer.variable.to_owned(), path.display().to_string()));
-            }
-            Err(why) => missing.push(format!("{}: {why}", peer.name)),
-        }
-    }
-    let libraries: Vec<String> = libraries(&cache).iter().map(|folder| folder.display().to_string()).collect();
-    environment.push((LIBRARIES.to_owned(), libraries.join(":")));
-    if std::env::var("CI").is_ok_and(|ci| !ci.is_empty()) && !missing.is_empty() {
-        return Err(format!("in CI nothing is skipped, but these servers are missing\n{}", missing.join("\n")));
-    }
-    for why in missing {
-        eprintln!("   SKIPPED: the tests with {why}");
-    }
-    Ok(environment)
+/// Finds or fetches all of them.
+pub(super) fn all(cache: &Path) -> Vec<Result<Found, String>> {
+    let found = PEERS.iter().map(|peer| match peer.find(cache).map_or_else(|| peer.fetch(cache), Ok) {
+        Ok((path, version)) => Ok(Found { name: peer.name, variable: peer.variable, path, version }),
+        Err(why) => Err(format!("{}: {why}", peer.name)),
+    });
+    found.collect()
 }
 
-/// Prints the variables for a shell: `eval "$(cargo xtask peers)"`, then `cargo test` as usual.
-#[allow(clippy::print_stdout, reason = "it is what was asked for")]
-pub(crate) fn print() -> Result<(), String> {
-    for (name, value) in environment()? {
-        println!("export {name}='{value}'");
-    }
-    Ok(())
+/// The compiler of protocol files, once it was found or fetched.
+pub(super) fn protoc(cache: &Path) -> Option<PathBuf> {
+    let peer = PEERS.iter().find(|peer| peer.name == "protoc")?;
+    peer.find(cache).map(|(path, _)| path)
+}
+
+/// Tells tests where the shared libraries are.
+pub(super) fn libraries_variable(cache: &Path) -> (String, String) {
+    let libraries: Vec<String> = libraries(cache).iter().map(|folder| folder.display().to_string()).collect();
+    (LIBRARIES.to_owned(), libraries.join(":"))
 }
 
 impl Peer {
@@ -158,13 +151,6 @@ fn is_installed(package: &str) -> bool {
         .is_ok_and(|status| status.trim() == "installed")
 }
 
-/// The folder for what is downloaded: open to others, because some servers refuse to run as root.
-fn cache() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
-    let is_open = |folder: &Path| fs::metadata(folder).is_ok_and(|meta| meta.permissions().mode() & 0o001 != 0);
-    if root.ancestors().all(is_open) { root.join(".cache/peers") } else { PathBuf::from(OPEN_CACHE) }
-}
-
 /// Where Debian puts PostgreSQL below `root`: the newest first.
 fn postgres_folders(root: &Path) -> Vec<PathBuf> {
     let versions = fs::read_dir(root.join("usr/lib/postgresql")).into_iter().flatten().flatten();
@@ -187,18 +173,10 @@ fn version(program: &Path, cache: &Path) -> Option<String> {
     if program.starts_with(cache) {
         command.env("LD_LIBRARY_PATH", std::env::join_paths(libraries(cache)).ok()?);
     }
-    let said = run(command.arg("--version")).ok()?;
+    // `etcdctl` has a command where others have a flag.
+    let word = if program.ends_with("etcdctl") { "version" } else { "--version" };
+    let said = run(command.arg(word)).ok()?;
     said.lines().next().map(str::to_owned)
-}
-
-fn run(command: &mut Command) -> Result<String, String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|error| format!("{name}: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let complaint = String::from_utf8_lossy(&output.stderr).trim().lines().last().unwrap_or_default().to_owned();
-    Err(format!("{name} ended with {}: {complaint}", output.status))
 }
 
 #[cfg(test)]
@@ -207,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_package_with_a_version_in_its_name_is_found_through_the_one_that_stands_for_it() {
-        let [_, etcd, postgres] = &PEERS;
+        let [_, etcd, .., postgres] = &PEERS;
         assert!(postgres.is_needed("postgresql-15") && postgres.is_needed("postgresql"));
         assert!(!postgres.is_needed("postgresql-common") && !postgres.is_needed("adduser"));
         assert!(etcd.is_needed("etcd-server") && !etcd.is_needed("libc6"));
