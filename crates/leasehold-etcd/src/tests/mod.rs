@@ -1,6 +1,7 @@
 //! The dialect on a service with a log in memory, in a cluster of three that is not there.
 
 mod operators;
+mod port;
 
 use std::sync::{Arc, Mutex};
 
