@@ -7,6 +7,7 @@ use leasehold_service::{Consistency, Member as Node};
 use tonic::{Request, Response, Status};
 
 use crate::dialect::Dialect;
+use crate::errors::EtcdError;
 use crate::proto::etcdserverpb::cluster_server::Cluster;
 use crate::proto::etcdserverpb::*;
 use crate::refusal::refused;
@@ -30,11 +31,19 @@ impl Cluster for Dialect {
         Err(not_from_here("`lease cluster add NAME HOST:PORT` admits a node and tells how to start it"))
     }
 
-    async fn member_remove(&self, _: Request<MemberRemoveRequest>) -> Result<Response<MemberRemoveResponse>, Status> {
+    async fn member_remove(
+        &self,
+        request: Request<MemberRemoveRequest>,
+    ) -> Result<Response<MemberRemoveResponse>, Status> {
+        self.check_member(request.get_ref().id)?;
         Err(not_from_here("`lease cluster remove NAME` removes a node"))
     }
 
-    async fn member_update(&self, _: Request<MemberUpdateRequest>) -> Result<Response<MemberUpdateResponse>, Status> {
+    async fn member_update(
+        &self,
+        request: Request<MemberUpdateRequest>,
+    ) -> Result<Response<MemberUpdateResponse>, Status> {
+        self.check_member(request.get_ref().id)?;
         Err(not_from_here(
             "a node with another address is another node: `lease cluster remove NAME`, then `lease cluster add`",
         ))
@@ -42,9 +51,18 @@ impl Cluster for Dialect {
 
     async fn member_promote(
         &self,
-        _: Request<MemberPromoteRequest>,
+        request: Request<MemberPromoteRequest>,
     ) -> Result<Response<MemberPromoteResponse>, Status> {
+        self.check_member(request.get_ref().id)?;
         Err(not_from_here("a node that `lease cluster add` admitted votes as soon as it has caught up"))
+    }
+}
+
+impl Dialect {
+    fn check_member(&self, id: u64) -> Result<(), Status> {
+        let status = self.service().cluster(&self.caller()).map_err(refused)?;
+        let is_there = status.members.iter().any(|node| node.node == id);
+        if is_there { Ok(()) } else { Err(EtcdError::MemberNotFound.into()) }
     }
 }
 

@@ -73,7 +73,7 @@ impl Dialect {
     }
 
     async fn win(&self, contender: &Contender) -> Result<Won, Status> {
-        self.claim(contender).await.map_err(|failure| lost(failure).unwrap_or_else(refused))?;
+        self.claim(contender).await.map_err(lost)?;
         let mut feed = self.service().feed(&self.caller(), self.namespace(), None).await.map_err(refused)?;
         loop {
             let look = |state: &State| look(state, self.namespace(), contender);
@@ -118,18 +118,14 @@ impl Dialect {
     }
 }
 
-/// The refusal of a contender whose lease is gone, or whose key was deleted while it waited.
-fn lost(failure: Failure) -> Result<Status, Failure> {
-    match &failure {
-        Failure::WaitLeft => Ok(EtcdError::LockLeaseNotFound.into()),
-        Failure::Rejected(rejection) => match &**rejection {
-            Rejection::UnknownLease | Rejection::Ended(_) | Rejection::NotYours | Rejection::UnknownWait => {
-                Ok(EtcdError::LockLeaseNotFound.into())
-            }
-            _ => Err(failure),
-        },
-        _ => Err(failure),
-    }
+/// The refusal of a contender: of one whose lease is gone, or whose key was deleted while it waited, in etcd's own words.
+fn lost(failure: Failure) -> Status {
+    let ended = |rejection: &Rejection| {
+        use Rejection::{Ended, NotYours, UnknownLease, UnknownWait};
+        matches!(rejection, UnknownLease | Ended(_) | NotYours | UnknownWait)
+    };
+    let gone = matches!(&failure, Failure::Rejected(rejection) if ended(rejection));
+    if gone || matches!(failure, Failure::WaitLeft) { EtcdError::LockLeaseNotFound.into() } else { refused(failure) }
 }
 
 /// How a contender that has the claim stands.

@@ -67,10 +67,11 @@ impl Dialect {
 
     /// Carries out a write.
     pub(crate) async fn write(&self, write: Write) -> Result<Written, Status> {
-        match self.execute(Command::Write(write)).await.map_err(refused)?.outcome {
-            Outcome::Written(written) => Ok(*written),
-            other => Err(Status::internal(format!("leasehold: a write led to {other:?}"))),
-        }
+        let done = self.execute(Command::Write(write)).await.map_err(refused)?;
+        let Outcome::Written(written) = done.outcome else {
+            return Err(Status::internal("leasehold: a write led to something else"));
+        };
+        Ok(*written)
     }
 }
 

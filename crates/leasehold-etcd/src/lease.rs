@@ -161,7 +161,7 @@ impl Dialect {
                     };
                     let mut results = results.into_iter();
                     let ttl = |id: &i64| match lease_id(*id).and_then(|_| results.next()) {
-                        Some(Ok(Renewal { remaining, ttl, .. })) => whole_ttl(ttl).min(seconds(remaining)).max(1),
+                        Some(Ok(Renewal { remaining, ttl, .. })) => whole_ttl(ttl).min(seconds(remaining) + 1).max(1),
                         Some(Err(_)) | None => 0,
                     };
                     return Ok((ids.iter().map(ttl).collect(), done.revision));
@@ -251,10 +251,10 @@ fn negative() -> Status {
     Status::invalid_argument("leasehold: the id of a lease is a number above 0")
 }
 
-/// Whole seconds that are left.
+/// Whole seconds that are left. A little of what was left at the last entry has gone by since.
 fn seconds(remaining: Remaining) -> i64 {
     match remaining {
-        Remaining::For(span) => (span.0 / 1000) as i64,
+        Remaining::For(span) => (span.0.saturating_sub(1) / 1000) as i64,
         Remaining::Endless => TTL_MAX,
     }
 }

@@ -31,7 +31,7 @@ impl Lock for Dialect {
         self.check_leader(request.metadata())?;
         let delete = DeleteRangeRequest { key: request.into_inner().key, ..DeleteRangeRequest::default() };
         // Deleting the key ends the claim, and the next in line has the lock in that same revision.
-        let (_, revision) = self.write_one(txn::delete(&delete)?).await?;
+        let (_, revision) = self.write_one(txn::delete(&delete).map_err(unknown)?).await?;
         Ok(Response::new(UnlockResponse { header: Some(self.header(revision)) }))
     }
 }
@@ -44,4 +44,9 @@ impl Dialect {
             id => lease_id(id).ok_or_else(|| EtcdError::LockLeaseNotFound.into()),
         }
     }
+}
+
+/// A refusal as the services of locks and elections tell it: with the text alone.
+pub(crate) fn unknown(status: Status) -> Status {
+    Status::unknown(status.message())
 }

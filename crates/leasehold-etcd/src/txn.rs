@@ -6,8 +6,7 @@
 use std::collections::BTreeSet;
 
 use leasehold_core::{
-    Binding, Command, Compare, Key, KeyRange, Operand, Outcome, Relation, Revision, State, Write, WriteOp, WriteResult,
-    Written,
+    Binding, Compare, Key, KeyRange, Operand, Relation, Revision, State, Write, WriteOp, WriteResult, Written,
 };
 use tonic::Status;
 
@@ -225,10 +224,7 @@ impl Dialect {
         let peeked = if back.is_empty() && !only_reads(&write) { None } else { self.read(false, look).await?.0? };
         let written = match peeked {
             Some(read) => read.map_err(|rejection| refused(rejection.into()))?,
-            None => match self.execute(Command::Write(write)).await.map_err(refused)?.outcome {
-                Outcome::Written(written) => *written,
-                other => return Err(Status::internal(format!("leasehold: a write led to {other:?}"))),
-            },
+            None => self.write(write).await?,
         };
         let header = self.header(written.revision);
         let response = self.txn_response(&txn, written).await?;

@@ -133,16 +133,19 @@ impl Watches {
     async fn take(&mut self, request: WatchRequest) -> Result<(), Status> {
         match request.request_union {
             Some(RequestUnion::CreateRequest(create)) => self.create(create).await?,
-            Some(RequestUnion::CancelRequest(cancel)) => {
-                if self.watches.remove(&cancel.watch_id).is_some() {
-                    let answer = self.answer(cancel.watch_id, self.feed.seen());
-                    self.ready.push_back(WatchResponse { canceled: true, ..answer });
-                }
-            }
+            Some(RequestUnion::CancelRequest(cancel)) => self.cancel(cancel.watch_id),
             Some(RequestUnion::ProgressRequest(_)) => self.progress_asked = true,
             None => {}
         }
         Ok(())
+    }
+
+    /// Ends a watch by its client's wish; one that is not there needs no answer.
+    fn cancel(&mut self, id: i64) {
+        if self.watches.remove(&id).is_some() {
+            let answer = self.answer(id, self.feed.seen());
+            self.ready.push_back(WatchResponse { canceled: true, ..answer });
+        }
     }
 
     async fn create(&mut self, request: WatchCreateRequest) -> Result<(), Status> {
@@ -170,9 +173,8 @@ impl Watches {
             match behind(&self.dialect, since).await? {
                 Ok(feed) => one.behind = Some(feed),
                 Err(oldest) => {
-                    let answer = self.answer(id, present);
                     let compact_revision = number(oldest);
-                    self.ready.push_back(WatchResponse { canceled: true, compact_revision, ..answer });
+                    self.ready.push_back(self.compacted(id, compact_revision));
                     return Ok(());
                 }
             }
@@ -262,9 +264,13 @@ impl Watches {
     /// Ends a watch whose events are gone.
     fn cut(&mut self, id: i64, oldest: Revision) {
         self.watches.remove(&id);
-        let answer = self.answer(id, self.feed.seen());
-        let compact_revision = number(oldest) + 1;
-        self.ready.push_back(WatchResponse { canceled: true, compact_revision, ..answer });
+        self.ready.push_back(self.compacted(id, number(oldest) + 1));
+    }
+
+    /// The end of a watch whose events are gone; like etcd's it tells from when on there are events, and nothing else.
+    fn compacted(&self, watch_id: i64, compact_revision: i64) -> WatchResponse {
+        let header = Some(self.dialect.header_without_revision());
+        WatchResponse { header, watch_id, canceled: true, compact_revision, ..WatchResponse::default() }
     }
 
     fn tell_progress(&mut self) {

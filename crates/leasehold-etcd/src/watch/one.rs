@@ -38,7 +38,7 @@ impl One {
     }
 
     pub(super) fn new(request: &WatchCreateRequest, range: KeyRange, since: Revision) -> One {
-        let filters = |filter: FilterType| request.filters.iter().any(|given| *given == filter as i32);
+        let filters = |filter: FilterType| request.filters.contains(&(filter as i32));
         One {
             range,
             no_put: filters(FilterType::Noput),
