@@ -366,6 +366,25 @@ mod tests {
     }
 
     #[test]
+    fn etcds_clients_are_served_where_it_is_said_and_on_loopback_unless_permitted() {
+        assert_eq!(load("", Flags::default()).unwrap().etcd, None);
+        let file = "[etcd]\nlisten = \"127.0.0.1:1\"\nnamespace = \"shop\"\nadvertise = \"http://box1:2379\"";
+        let etcd = load(file, Flags::default()).unwrap().etcd.unwrap();
+        assert_eq!((etcd.listen.port(), etcd.namespace.as_str()), (1, "shop"));
+        assert_eq!(etcd.advertise.as_deref(), Some("http://box1:2379"));
+        let flag = |address: &str| Flags { etcd: Some(address.to_owned()), ..Flags::default() };
+        let etcd = load(file, flag("127.0.0.1:2")).unwrap().etcd.unwrap();
+        assert_eq!(etcd.listen.port(), 2, "a flag goes before the file");
+        assert!(matches!(load("", flag("0.0.0.0:2379")), Err(ConfigError::Exposed { .. })));
+        assert!(load("", Flags { insecure: true, ..flag("0.0.0.0:2379") }).is_ok());
+        let error = load("[etcd]\nlisten = \"127.0.0.1:1\"\nnamespace = \"Shop\"", Flags::default()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`Shop` cannot be the namespace of etcd's clients: the character 'S' is not allowed"
+        );
+    }
+
+    #[test]
     fn without_anything_it_listens_on_loopback() {
         let config = Config::load(Flags::default()).unwrap();
         assert_eq!(config.listen.to_string(), LISTEN);

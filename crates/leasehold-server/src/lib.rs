@@ -3,6 +3,7 @@
 //! It puts the parts together and decides nothing of the domain: a node over the data directory, the service over
 //! the node, the dialects over the service, each on its listener. [`run`] is what `lease serve` calls.
 
+mod authority;
 mod backup;
 mod clocks;
 mod config;

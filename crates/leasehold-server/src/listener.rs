@@ -22,6 +22,8 @@ use tokio::sync::{Semaphore, watch};
 use tower::Service;
 use tracing::{debug, warn};
 
+use crate::authority::Authorities;
+
 /// A client that does not finish its request head within this time is cut.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// A connection of HTTP/2 shows that it is alive this often, and is cut if it does not within as long again.
@@ -40,13 +42,20 @@ pub(crate) struct Listener {
     /// The address it is bound to.
     pub(crate) address: SocketAddr,
     connections: usize,
+    /// Whether names of servers are mended; see `authority.rs`.
+    mends_authorities: bool,
 }
 
 impl Listener {
     pub(crate) async fn bind(address: SocketAddr, connections: usize) -> std::io::Result<Self> {
         let socket = TcpListener::bind(address).await?;
         let address = socket.local_addr()?;
-        Ok(Self { socket, address, connections })
+        Ok(Self { socket, address, connections, mends_authorities: false })
+    }
+
+    /// Takes requests that name their server by a whole URL.
+    pub(crate) fn mending_authorities(self) -> Self {
+        Self { mends_authorities: true, ..self }
     }
 
     /// Serves every client with what `service_for` gives until told to stop, then lets calls under way finish.
@@ -82,7 +91,8 @@ impl Listener {
                 _ = stop.changed() => break,
             };
             let service = TowerToHyperService::new(service_for(client));
-            let io = TokioIo::new(Prompt::new(prepared(stream)));
+            let authorities = self.mends_authorities.then(Authorities::default);
+            let io = TokioIo::new(Prompt::new(prepared(stream), authorities));
             let connection = builder.serve_connection(io, service).into_owned();
             let connection = graceful.watch(connection);
             tokio::spawn(async move {
@@ -114,14 +124,16 @@ struct Prompt {
     stream: TcpStream,
     unheard: Option<Pin<Box<tokio::time::Sleep>>>,
     heard: usize,
+    authorities: Option<Authorities>,
 }
 
 /// By then it is known which protocol is spoken: the length of HTTP/2's preface.
 const PREFACE: usize = 24;
 
 impl Prompt {
-    fn new(stream: TcpStream) -> Self {
-        Self { stream, unheard: Some(Box::pin(tokio::time::sleep(HEAD_WITHIN))), heard: 0 }
+    fn new(stream: TcpStream, authorities: Option<Authorities>) -> Self {
+        let unheard = Some(Box::pin(tokio::time::sleep(HEAD_WITHIN)));
+        Self { stream, unheard, heard: 0, authorities }
     }
 }
 
@@ -130,6 +142,9 @@ impl AsyncRead for Prompt {
         let before = into.filled().len();
         if let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(cx, into) {
             self.heard += into.filled().len() - before;
+            if let Some(authorities) = &mut self.authorities {
+                authorities.mend(&mut into.filled_mut()[before..]);
+            }
             if self.heard >= PREFACE {
                 self.unheard = None;
             }

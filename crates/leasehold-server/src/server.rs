@@ -137,7 +137,7 @@ async fn serve_etcd(service: Service, etcd: Etcd, listener: Listener, stop: watc
             request
         })
     };
-    listener.serve(named, stop).await;
+    listener.mending_authorities().serve(named, stop).await;
 }
 
 /// As long as an election takes, and then some.
