@@ -1,7 +1,10 @@
 //! The dialect on a service with a log in memory, in a cluster of three that is not there.
 
+mod keys;
+mod locks;
 mod operators;
 mod port;
+mod watches;
 
 use std::sync::{Arc, Mutex};
 
