@@ -11,7 +11,7 @@ from etcd3gw.utils import _encode, _increment_last_byte
 from scenes import host_and_port, play, scene, until
 
 LONG = 60
-SHORT = 1
+SHORT = 2  # seconds; the least that etcd grants
 
 
 def connect(endpoint):

@@ -11,7 +11,7 @@ from etcd3 import etcdrpc as rpc
 from scenes import PATIENCE, host_and_port, play, scene, until
 
 LONG = 60
-SHORT = 1
+SHORT = 2  # seconds; the least that etcd grants
 MIB = 1024 * 1024
 # What the stub is too old for, as bytes: `watch_id` 7 and `fragment` of a watch, and a request for its progress.
 CHOSEN_ID = b"\x38\x07"

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::clients::{Answers, CLIENTS, Client};
-use super::compare::insist;
+use super::compare::{Declared, insist};
 use super::ours::{One, Three, speaks_etcd};
 use super::real::Etcd;
 
@@ -51,6 +51,13 @@ fn plays_with_etcd(id: &str) {
     assert!(answers.len() >= 10, "{id} played {} scenes only", answers.len());
     for (number, (scene, _)) in answers.iter().enumerate() {
         assert!(!answers[..number].iter().any(|(before, _)| before == scene), "{id}: two scenes are named `{scene}`");
+    }
+    let elsewhere = |scene: &str| scene.starts_with("without a quorum:");
+    for Declared { scene, .. } in Declared::of(client(id)).iter().filter(|declared| !elsewhere(&declared.scene)) {
+        assert!(
+            answers.iter().any(|(played, _)| played == scene),
+            "{id} plays no scene `{scene}`, which is declared to differ"
+        );
     }
 }
 
