@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::clients::Answers;
 use super::compare::{differences, insist};
-use super::ours::{One, Three, speaks_etcd};
+use super::ours::{One, Three};
 use super::played::client;
 use super::real::Etcd;
 use crate::http::Client;
@@ -103,7 +103,7 @@ fn the_scenes_of_etcdctl_are_played_right_with_a_real_etcd() {
 
 #[test]
 fn when_the_leader_is_killed_clients_of_etcd_lose_nothing() {
-    if !client("rust").is_there() || !speaks_etcd() {
+    if !client("rust").is_there() {
         return;
     }
     let _alone = heavy();
@@ -113,7 +113,7 @@ fn when_the_leader_is_killed_clients_of_etcd_lose_nothing() {
 
 #[test]
 fn when_the_leader_is_killed_processes_of_etcdctl_go_on() {
-    if !client("etcdctl").is_there() || !speaks_etcd() {
+    if !client("etcdctl").is_there() {
         return;
     }
     let _alone = heavy();
@@ -131,9 +131,6 @@ fn without_a_quorum_clients_are_told_what_etcd_tells_them() {
     let theirs = play("rust", ["--without-quorum", &endpoints[1]], || etcd.kill_all_but(&endpoints[1]));
     println!("a real etcd: {theirs:#?}");
     assert_eq!(theirs.len(), 1);
-    if !speaks_etcd() {
-        return;
-    }
     let mut three = Three::start();
     let (leader, endpoints) = three.leader_first();
     let stays = (0..3).find(|number| three.endpoints[*number] == endpoints[1]).unwrap();
@@ -146,9 +143,6 @@ fn without_a_quorum_clients_are_told_what_etcd_tells_them() {
 
 #[test]
 fn the_time_left_survives_a_restart() {
-    if !speaks_etcd() {
-        return;
-    }
     let mut one = One::start();
     let ask = |path: &str, body: Value| -> Value {
         let mut client = Client::new(one.endpoint.trim_start_matches("http://").parse().unwrap());

@@ -39,7 +39,7 @@ async fn life(mut client: Client) -> Answer {
         "listed": listed,
         "renewed": renewed.ttl(),
         "granted": read.granted_ttl(),
-        "remaining is whole seconds below": read.ttl() < LONG && read.ttl() > LONG - 10,
+        "remaining is at most that": read.ttl() <= LONG && read.ttl() > LONG - 10,
         "keys": keys,
         "left": left,
         "afterwards": [after.ttl(), after.granted_ttl()],
