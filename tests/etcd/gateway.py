@@ -9,7 +9,7 @@ import threading
 from scenes import PATIENCE, host_and_port, play, scene, until
 
 LONG = 60
-SHORT = 1
+SHORT = 2  # seconds; the least that etcd grants
 
 
 def b64(text):

@@ -7,6 +7,7 @@ change the store for everybody, by compaction, play last. A scene that breaks en
 """
 
 import json
+import os
 import sys
 import threading
 import time
@@ -64,9 +65,6 @@ def play(connect, close=lambda client: client.close()):
     sys.stderr.write("".join(broken))
     sys.stderr.flush()
     # Clients may have threads that never end.
-    sys.stdout.flush()
-    import os
-
     os._exit(1 if broken else 0)
 
 
@@ -91,6 +89,12 @@ def until(what, look):
         if time.monotonic() - asked > PATIENCE:
             raise AssertionError(f"{what} takes too long")
         time.sleep(0.02)
+
+
+def go_on_after(stage):
+    """Says that a stage is reached and waits to be told to go on."""
+    print(json.dumps({"reached": stage}), flush=True)
+    assert sys.stdin.readline(), "nobody said to go on"
 
 
 def host_and_port(endpoint):

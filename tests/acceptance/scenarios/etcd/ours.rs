@@ -3,16 +3,6 @@
 use crate::cluster::{Cluster, Plan};
 use crate::server::{Server, Setup, free_port};
 
-/// Whether this build speaks the dialect; says so if it does not.
-pub(super) fn speaks_etcd() -> bool {
-    let help = std::process::Command::new(env!("CARGO_BIN_EXE_lease")).args(["serve", "--help"]).output().unwrap();
-    let speaks = String::from_utf8_lossy(&help.stdout).contains("--etcd");
-    if !speaks {
-        println!("SKIPPED: this `lease serve` has no --etcd");
-    }
-    speaks
-}
-
 /// A single node.
 pub(super) struct One {
     pub(super) server: Server,

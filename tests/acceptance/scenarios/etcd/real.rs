@@ -75,16 +75,26 @@ impl Etcd {
         (leader, endpoints.map(|server| server.endpoint.clone()).collect())
     }
 
-    /// `kill -9`, and waits until another one leads.
-    pub(super) fn kill(&mut self, number: usize) {
-        let mut killed = self.servers.remove(number);
-        killed.process.kill().unwrap();
-        killed.process.wait().unwrap();
+    /// `kill -9` of the leader, and waits until another one leads.
+    pub(super) fn kill_leader(&mut self, number: usize) {
+        self.servers.remove(number).kill();
         soon("another leader", || self.servers.iter().any(Server::leads).then_some(()));
+    }
+
+    /// `kill -9` of all but one.
+    pub(super) fn kill_all_but(&mut self, endpoint: &str) {
+        for server in self.servers.iter_mut().filter(|server| server.endpoint != endpoint) {
+            server.kill();
+        }
     }
 }
 
 impl Server {
+    fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
     fn leads(&self) -> bool {
         let mut client = Client::new(self.endpoint.trim_start_matches("http://").parse().unwrap());
         client.patience = Duration::from_secs(2);
@@ -102,8 +112,7 @@ impl Server {
 impl Drop for Etcd {
     fn drop(&mut self) {
         for server in &mut self.servers {
-            let _ = server.process.kill();
-            let _ = server.process.wait();
+            server.kill();
         }
         if thread::panicking() {
             for number in 0..self.servers.len() {

@@ -6,7 +6,6 @@
 //! killed one go on elsewhere.
 
 use std::future::Future;
-use std::io::BufRead as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,9 +35,7 @@ pub async fn play(endpoints: &[String]) -> Vec<(String, Result<Value, String>)> 
         ("fail-over: a watch at the killed one goes on elsewhere", lost_watch(&place).await),
         ("fail-over: the time left is not given again", time_left(&place).await),
     ];
-    println!("{}", json!({ "reached": "ready" }));
-    let told = tokio::task::spawn_blocking(|| std::io::stdin().lock().read_line(&mut String::new())).await;
-    assert!(matches!(told, Ok(Ok(count)) if count > 0), "nobody said to go on");
+    crate::go_on_after("ready").await;
     let playing = under_way.map(|(name, rest)| {
         let rest = rest.map(|rest| tokio::spawn(tokio::time::timeout(PATIENCE, rest)));
         (name, rest)

@@ -3,7 +3,8 @@
 //! In the spirit of `../scenes.py`: a scene answers with values, texts, codes and relations, never with a raw revision,
 //! lease id or time. Most play one after the other; those that wait for time to pass play together; those that change the
 //! store for everybody play last. A scene that breaks ends the run with an error. With `--fail-over` and several endpoints
-//! it plays what must survive the death of the first one (`fail_over.rs`).
+//! it plays what must survive the death of the first one (`fail_over.rs`), with `--without-quorum` what is told when most are
+//! dead (`without_quorum.rs`).
 
 mod elections;
 mod fail_over;
@@ -12,7 +13,9 @@ mod leases;
 mod locks;
 mod support;
 mod watches;
+mod without_quorum;
 
+use std::io::BufRead as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -34,8 +37,11 @@ async fn main() -> ExitCode {
             let endpoints: Vec<String> = endpoints.split(',').map(str::to_owned).collect();
             fail_over::play(&endpoints).await
         }
+        [word, endpoint] if word == "--without-quorum" => without_quorum::play(endpoint).await,
         [..] => {
-            eprintln!("usage: etcd-client-scenes ENDPOINT | --fail-over ENDPOINT,ENDPOINT,…");
+            eprintln!(
+                "usage: etcd-client-scenes ENDPOINT | --fail-over ENDPOINT,ENDPOINT,… | --without-quorum ENDPOINT"
+            );
             return ExitCode::from(2);
         }
     };
@@ -46,6 +52,13 @@ async fn main() -> ExitCode {
         }
     }
     if played.iter().all(|(_, answer)| answer.is_ok()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Says that a stage is reached and waits to be told to go on.
+async fn go_on_after(stage: &str) {
+    println!("{}", json!({ "reached": stage }));
+    let told = tokio::task::spawn_blocking(|| std::io::stdin().lock().read_line(&mut String::new())).await;
+    assert!(matches!(told, Ok(Ok(count)) if count > 0), "nobody said to go on");
 }
 
 async fn play(endpoint: &str) -> Vec<(String, Result<Value, String>)> {

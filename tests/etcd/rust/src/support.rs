@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 /// A ttl that does not end within a run, in seconds.
 pub const LONG: i64 = 60;
-/// etcd makes two seconds of it.
-pub const SHORT: i64 = 1;
+/// The least that etcd grants, in seconds.
+pub const SHORT: i64 = 2;
 
 pub type Broken = Box<dyn Error + Send + Sync>;
 pub type Answer = Result<Value, Broken>;
