@@ -125,7 +125,9 @@ fn lost(failure: Failure) -> Status {
         matches!(rejection, UnknownLease | Ended(_) | NotYours | UnknownWait)
     };
     let gone = matches!(&failure, Failure::Rejected(rejection) if ended(rejection));
-    if gone || matches!(failure, Failure::WaitLeft) { EtcdError::LockLeaseNotFound.into() } else { refused(failure) }
+    // Its patience has no end, so if its wait is over its key was deleted.
+    let left = matches!(failure, Failure::WaitLeft | Failure::WaitElapsed { .. });
+    if gone || left { EtcdError::LockLeaseNotFound.into() } else { refused(failure) }
 }
 
 /// How a contender that has the claim stands.

@@ -23,6 +23,9 @@ pub(crate) const CLUSTER_VERSION: &str = "3.5.0";
 /// secrets.
 const HOLDER: &str = "etcd client";
 
+/// The metadata by which a client shows that it has logged in. Nobody can: so it is another server's.
+pub(crate) const TOKEN: &str = "token";
+
 /// Where a connection comes from; an extension of its requests.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientAddress(pub SocketAddr);
@@ -101,8 +104,11 @@ impl Dialect {
         }
     }
 
-    /// Refuses a call whose client wants a leader, if there is none.
-    pub(crate) fn check_leader(&self, metadata: &MetadataMap) -> Result<(), Status> {
+    /// Refuses a call whose client believes that it has logged in, and one that wants a leader, if there is none.
+    pub(crate) fn check_call(&self, metadata: &MetadataMap) -> Result<(), Status> {
+        if metadata.get(TOKEN).is_some_and(|token| !token.is_empty()) {
+            return Err(EtcdError::InvalidAuthToken.into());
+        }
         if requires_leader(metadata) { self.need_leader() } else { Ok(()) }
     }
 

@@ -22,7 +22,7 @@ use crate::streams::{Answers, requires_leader};
 #[tonic::async_trait]
 impl Election for Dialect {
     async fn campaign(&self, request: Request<CampaignRequest>) -> Result<Response<CampaignResponse>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         let holder = holder(request.extensions());
         let CampaignRequest { name, lease, value } = request.into_inner();
         let lease = self.lease_of(lease, holder).await?;
@@ -42,14 +42,14 @@ impl Election for Dialect {
     }
 
     async fn proclaim(&self, request: Request<ProclaimRequest>) -> Result<Response<ProclaimResponse>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         let ProclaimRequest { leader, value } = request.into_inner();
         let revision = self.proclaim_as(&leader.ok_or(EtcdError::MissingLeader)?, value).await?;
         Ok(Response::new(ProclaimResponse { header: Some(self.header(revision)) }))
     }
 
     async fn leader(&self, request: Request<LeaderRequest>) -> Result<Response<LeaderResponse>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         let all = names::contenders(&request.get_ref().name);
         let (leader, revision) = self.read(false, |state| leader(state, self, &all)).await?;
         let leader = leader.ok_or(EtcdError::ElectionNoLeader)?;
@@ -60,7 +60,7 @@ impl Election for Dialect {
     type ObserveStream = Answers<LeaderResponse>;
 
     async fn observe(&self, request: Request<LeaderRequest>) -> Result<Response<Self::ObserveStream>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         let require_leader = requires_leader(request.metadata());
         let all = names::contenders(&request.get_ref().name);
         let feed = self.service().feed(&self.caller(), self.namespace(), None).await.map_err(refused)?;
@@ -69,7 +69,7 @@ impl Election for Dialect {
     }
 
     async fn resign(&self, request: Request<ResignRequest>) -> Result<Response<ResignResponse>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         let leader = request.into_inner().leader.ok_or(EtcdError::MissingLeader)?;
         let key = key(&leader.key)?;
         let delete = WriteOp::Delete { range: KeyRange::One(key.clone()) };

@@ -154,6 +154,8 @@ pub(crate) enum WatchEnd {
     DuplicateWatchId,
     /// The range ends before it begins.
     EmptyRange,
+    /// The client believes that it has logged in.
+    InvalidToken,
 }
 
 impl WatchEnd {
@@ -162,6 +164,7 @@ impl WatchEnd {
         match self {
             WatchEnd::DuplicateWatchId => "mvcc: duplicate watch ID provided on the WatchStream",
             WatchEnd::EmptyRange => "mvcc: watcher range is empty",
+            WatchEnd::InvalidToken => "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token",
         }
     }
 }

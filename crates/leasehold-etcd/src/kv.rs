@@ -16,12 +16,12 @@ use crate::txn;
 #[tonic::async_trait]
 impl Kv for Dialect {
     async fn range(&self, request: Request<RangeRequest>) -> Result<Response<RangeResponse>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         Ok(Response::new(self.range_of(request.get_ref()).await?))
     }
 
     async fn put(&self, request: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         let request = request.get_ref();
         let (previous, revision) = match self.write_one(txn::put(request)?).await? {
             (WriteResult::Put { previous }, revision) => (previous, revision),
@@ -35,7 +35,7 @@ impl Kv for Dialect {
         &self,
         request: Request<DeleteRangeRequest>,
     ) -> Result<Response<DeleteRangeResponse>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         let request = request.get_ref();
         let (previous, revision): (Vec<EntryView>, _) = match self.write_one(txn::delete(request)?).await? {
             (WriteResult::Deleted { previous }, revision) => (previous, revision),
@@ -45,12 +45,12 @@ impl Kv for Dialect {
     }
 
     async fn txn(&self, request: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         Ok(Response::new(self.carry_out_txn(request.get_ref()).await?))
     }
 
     async fn compact(&self, request: Request<CompactionRequest>) -> Result<Response<CompactionResponse>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         let revision = self.compact_at(request.get_ref().revision).await?;
         Ok(Response::new(CompactionResponse { header: Some(self.header(revision)) }))
     }

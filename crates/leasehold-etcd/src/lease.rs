@@ -37,7 +37,7 @@ const PAGE: usize = 1000;
 #[tonic::async_trait]
 impl Lease for Dialect {
     async fn lease_grant(&self, request: Request<LeaseGrantRequest>) -> Result<Response<LeaseGrantResponse>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         let holder = holder(request.extensions());
         let LeaseGrantRequest { ttl, id } = *request.get_ref();
         let (lease, ttl, revision) = self.grant(id, ttl, holder).await?;
@@ -50,7 +50,7 @@ impl Lease for Dialect {
         &self,
         request: Request<LeaseRevokeRequest>,
     ) -> Result<Response<LeaseRevokeResponse>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         let lease = lease_id(request.get_ref().id).ok_or(EtcdError::LeaseNotFound)?;
         let done = self.execute(Command::Release(Release { lease })).await.map_err(refused)?;
         if done.outcome == (Outcome::Released { already: true }) {
@@ -72,7 +72,7 @@ impl Lease for Dialect {
         &self,
         request: Request<LeaseTimeToLiveRequest>,
     ) -> Result<Response<LeaseTimeToLiveResponse>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         let LeaseTimeToLiveRequest { id, keys } = *request.get_ref();
         let gone = LeaseTimeToLiveResponse { id, ttl: -1, ..LeaseTimeToLiveResponse::default() };
         let look = |state: &State| {
@@ -100,7 +100,7 @@ impl Lease for Dialect {
         &self,
         request: Request<LeaseLeasesRequest>,
     ) -> Result<Response<LeaseLeasesResponse>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         let (mut leases, mut after) = (Vec::new(), None);
         loop {
             let filter = LeaseFilter { after, limit: PAGE, ..LeaseFilter::default() };

@@ -18,7 +18,7 @@ const OWN_LEASE: i64 = 60;
 #[tonic::async_trait]
 impl Lock for Dialect {
     async fn lock(&self, request: Request<LockRequest>) -> Result<Response<LockResponse>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         let holder = holder(request.extensions());
         let LockRequest { name, lease } = request.into_inner();
         let lease = self.lease_of(lease, holder).await?;
@@ -28,7 +28,7 @@ impl Lock for Dialect {
     }
 
     async fn unlock(&self, request: Request<UnlockRequest>) -> Result<Response<UnlockResponse>, Status> {
-        self.check_leader(request.metadata())?;
+        self.check_call(request.metadata())?;
         let delete = DeleteRangeRequest { key: request.into_inner().key, ..DeleteRangeRequest::default() };
         // Deleting the key ends the claim, and the next in line has the lock in that same revision.
         let (_, revision) = self.write_one(txn::delete(&delete).map_err(unknown)?).await?;

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use axum::Router;
+use axum::middleware::map_response;
+use axum::response::Response;
 use leasehold_service::Service;
+use tonic::Status;
 use tracing::debug;
 
 use crate::dialect::{Dialect, EtcdOptions};
@@ -42,8 +45,23 @@ pub fn router(service: Service, options: EtcdOptions) -> Router {
         .route_service("/etcdserverpb.Auth/{*method}", serve!(AuthServer))
         .route_service("/v3lockpb.Lock/{*method}", serve!(LockServer))
         .route_service("/v3electionpb.Election/{*method}", serve!(ElectionServer))
+        .layer(map_response(in_gos_words))
         .merge(gateway::router(dialect.clone()))
         .merge(gateway::about::router(move || dialect.ills()))
+}
+
+/// What the transport refuses by itself, as a server in Go says it.
+async fn in_gos_words(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    let message = headers.get("grpc-message").and_then(|message| message.to_str().ok()).unwrap_or_default();
+    if message.starts_with("Error,%20decoded%20message%20length%20too%20large") {
+        let status = Status::resource_exhausted(format!("grpc: received message larger than max ({MESSAGE_LIMIT})"));
+        headers.remove("grpc-message");
+        headers.remove("grpc-status");
+        // A text of ours has no character that a header cannot have.
+        let _ = status.add_header(headers);
+    }
+    response
 }
 
 /// Makes the first revision, if there is none: to etcd's clients 0 is no revision but "now". And says where this node

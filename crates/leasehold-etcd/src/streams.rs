@@ -8,6 +8,7 @@ use futures_util::stream::BoxStream;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status, Streaming};
 
+use crate::dialect::TOKEN;
 use crate::proto::etcdserverpb::{LeaseKeepAliveRequest, LeaseKeepAliveResponse, WatchRequest, WatchResponse};
 
 /// The metadata by which a client wants its stream to end when there is no leader.
@@ -22,12 +23,15 @@ pub(crate) struct Requests<T> {
     pub(crate) messages: BoxStream<'static, Result<T, Status>>,
     /// Whether the call is to end when there is no leader.
     pub(crate) require_leader: bool,
+    /// Whether the client believes that it has logged in.
+    pub(crate) has_token: bool,
 }
 
 impl<T> Requests<T> {
     /// Takes messages with the metadata of their call.
     pub(crate) fn new(messages: BoxStream<'static, Result<T, Status>>, metadata: &MetadataMap) -> Requests<T> {
-        Requests { messages, require_leader: requires_leader(metadata) }
+        let has_token = metadata.get(TOKEN).is_some_and(|token| !token.is_empty());
+        Requests { messages, require_leader: requires_leader(metadata), has_token }
     }
 }
 

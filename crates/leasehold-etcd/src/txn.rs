@@ -89,7 +89,7 @@ fn steps(ops: &[RequestOp]) -> Result<(Vec<WriteOp>, Vec<Step>), Status> {
 fn step(op: &RequestOp) -> Result<(WriteOp, Step), Status> {
     use request_op::Request;
     Ok(match &op.request {
-        None => return Err(EtcdError::EmptyKey.into()),
+        None => return Err(EtcdError::KeyNotFound.into()),
         Some(Request::RequestPut(request)) => (put(request)?, Step::Put { prev_kv: request.prev_kv }),
         Some(Request::RequestDeleteRange(request)) => (delete(request)?, Step::Delete { prev_kv: request.prev_kv }),
         Some(Request::RequestRange(request)) => {

@@ -64,6 +64,7 @@ struct Watches {
     /// None once the client says no more.
     requests: Option<Requests<WatchRequest>>,
     require_leader: bool,
+    has_token: bool,
     leaderless: u32,
     feed: Feed,
     watches: BTreeMap<i64, One>,
@@ -80,6 +81,7 @@ impl Watches {
         Watches {
             dialect,
             require_leader: requests.require_leader,
+            has_token: requests.has_token,
             requests: Some(requests),
             leaderless: 0,
             feed,
@@ -150,6 +152,10 @@ impl Watches {
 
     async fn create(&mut self, request: WatchCreateRequest) -> Result<(), Status> {
         let present = self.feed.seen();
+        if self.has_token {
+            self.refuse(WatchEnd::InvalidToken);
+            return Ok(());
+        }
         let refusal = match (request.watch_id, One::range_of(&request)?) {
             (id, _) if id != 0 && self.watches.contains_key(&id) => Err(WatchEnd::DuplicateWatchId),
             (_, None) => Err(WatchEnd::EmptyRange),
@@ -158,9 +164,7 @@ impl Watches {
         let range = match refusal {
             Ok(range) => range,
             Err(end) => {
-                let answer = self.answer(NO_WATCH, present);
-                let cancel_reason = end.reason().to_owned();
-                self.ready.push_back(WatchResponse { created: true, canceled: true, cancel_reason, ..answer });
+                self.refuse(end);
                 return Ok(());
             }
         };
@@ -181,6 +185,13 @@ impl Watches {
         }
         self.watches.insert(id, one);
         Ok(())
+    }
+
+    /// Tells that a watch is not begun.
+    fn refuse(&mut self, end: WatchEnd) {
+        let answer = self.answer(NO_WATCH, self.feed.seen());
+        let cancel_reason = end.reason().to_owned();
+        self.ready.push_back(WatchResponse { created: true, canceled: true, cancel_reason, ..answer });
     }
 
     fn id_for(&mut self, asked: i64) -> i64 {
