@@ -21,6 +21,7 @@ use tonic::{Request, Status};
 
 use super::objects::Objects;
 use super::{BODY_MAX, json, refusal, too_large};
+use crate::dialect::ClientAddress;
 use crate::errors::EtcdError;
 use crate::streams::{Answers, Requests};
 
@@ -33,6 +34,7 @@ const TOKEN: HeaderName = HeaderName::from_static("token");
 /// A call as it comes in.
 pub(crate) struct Call {
     metadata: MetadataMap,
+    extensions: http::Extensions,
     deadline: Option<Instant>,
     body: Body,
 }
@@ -43,7 +45,11 @@ impl<S: Sync> FromRequest<S> for Call {
     async fn from_request(request: HttpRequest, _state: &S) -> Result<Call, Response> {
         let (parts, body) = request.into_parts();
         let deadline = deadline(&parts.headers).map_err(|status| refusal::answer(&status))?;
-        Ok(Call { metadata: metadata(&parts.headers), deadline, body })
+        let mut extensions = http::Extensions::new();
+        if let Some(client) = parts.extensions.get::<ClientAddress>() {
+            extensions.insert(*client);
+        }
+        Ok(Call { metadata: metadata(&parts.headers), extensions, deadline, body })
     }
 }
 
@@ -99,7 +105,7 @@ impl Call {
             let is_limit = error.is::<http_body_util::LengthLimitError>();
             if is_limit { too_large() } else { json::malformed(&error) }
         })?;
-        Ok(Request::from_parts(self.metadata, http::Extensions::new(), json::read(&body.to_bytes())?))
+        Ok(Request::from_parts(self.metadata, self.extensions, json::read(&body.to_bytes())?))
     }
 }
 

@@ -5,6 +5,7 @@
 //! against each other and against the differences that are meant (`tests/etcd/differences.toml`), `page.rs` writes the result
 //! into `docs/dialects/etcd.md`.
 
+mod claims;
 mod clients;
 mod compare;
 mod fail_over;
