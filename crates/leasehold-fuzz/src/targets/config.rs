@@ -61,6 +61,7 @@ fn named(error: &ConfigError, path: &Path, bytes: &[u8]) {
             assert!(told.starts_with(&format!("{}:{line}: ", path.display())) && !what.is_empty(), "{told}");
         }
         ConfigError::BadAddress { given } => assert!(told.contains(given.as_str()), "{told}"),
+        ConfigError::BadNamespace { name, .. } => assert!(told.contains(name.as_str()), "{told}"),
         ConfigError::Exposed { address } => assert!(told.contains(&address.to_string()), "{told}"),
         ConfigError::Limits(_) | ConfigError::Timeouts | ConfigError::TestClock { .. } | ConfigError::Peers(_) => {
             assert!(!told.is_empty());
@@ -71,6 +72,8 @@ fn named(error: &ConfigError, path: &Path, bytes: &[u8]) {
 pub(crate) const WORDS: &[&str] = &[
     "listen",
     "data",
+    "etcd",
+    "namespace",
     "name",
     "insecure",
     "true",
