@@ -50,7 +50,12 @@ impl KeyRange {
 
     /// Tells whether a key belongs to the range.
     pub fn contains(&self, key: &Key) -> bool {
-        *key >= self.start() && self.reaches(key)
+        let begun = match self {
+            KeyRange::Between(start, _) | KeyRange::From(start) => key >= start,
+            // Their keys are told by what they begin with.
+            KeyRange::One(_) | KeyRange::Prefix(_) => true,
+        };
+        begun && self.reaches(key)
     }
 }
 

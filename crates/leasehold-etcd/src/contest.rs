@@ -7,12 +7,11 @@
 
 use bytes::Bytes;
 use leasehold_core::{
-    Ask, Asks, Claim, ClaimMarked, Command, EntryView, Key, KeyRange, LeaseId, Marker, Mode, Patience, Rejection,
-    ResourceName, Revision, State, WriteOp,
+    Ask, Asks, Claim, ClaimMarked, Command, EntryView, Key, KeyRange, LeaseId, Marker, Mode, Outcome, Patience,
+    Rejection, ResourceName, Revision, State, WriteOp,
 };
-use leasehold_service::{Failure, Feed};
-use tokio::sync::oneshot;
-use tonic::Status;
+use leasehold_service::{Done, Failure, Feed};
+use tonic::{Code, Status};
 use tracing::debug;
 
 use crate::dialect::{Dialect, key};
@@ -56,25 +55,16 @@ pub(crate) struct Won {
 impl Dialect {
     /// Waits until a contender holds the name alone. Whoever stops waiting gives its place up.
     pub(crate) async fn contend(&self, contender: Contender) -> Result<Won, Status> {
-        let (mut send, receive) = oneshot::channel();
-        let dialect = self.clone();
-        // In a task of its own, so that a client that goes away at any moment leaves nothing behind.
-        tokio::spawn(async move {
-            let won = tokio::select! {
-                won = dialect.win(&contender) => won,
-                () = send.closed() => return dialect.withdraw(&contender).await,
-            };
-            let has = won.is_ok();
-            if send.send(won).is_err() && has {
-                dialect.withdraw(&contender).await;
-            }
-        });
-        receive.await.unwrap_or_else(|_| Err(EtcdError::Stopped.into()))
+        let mut place = Place { dialect: self.clone(), contender, is_kept: false };
+        let won = self.win(&place.contender).await;
+        // What was won is the client's, and what was refused has no place. Without an answer it may have one.
+        place.is_kept = won.as_ref().map_or_else(|status| status.code() != Code::Unavailable, |_| true);
+        won
     }
 
     async fn win(&self, contender: &Contender) -> Result<Won, Status> {
         self.claim(contender).await.map_err(lost)?;
-        let mut feed = self.service().feed(&self.caller(), self.namespace(), None).await.map_err(refused)?;
+        let mut feed = None;
         loop {
             let look = |state: &State| look(state, self.namespace(), contender);
             let (seen, revision) = self.read(true, look).await?;
@@ -83,7 +73,13 @@ impl Dialect {
                 Seen::Gone => return Err(EtcdError::LockLeaseNotFound.into()),
                 Seen::Behind => {}
             }
-            if !moved(&mut feed).await {
+            let Some(feed) = &mut feed else {
+                // Looked at once more: what changed before it was opened is not in it.
+                let opened = self.service().feed(&self.caller(), self.namespace(), None).await;
+                feed = Some(opened.map_err(refused)?);
+                continue;
+            };
+            if !moved(feed).await {
                 return Err(EtcdError::Stopped.into());
             }
         }
@@ -91,30 +87,47 @@ impl Dialect {
 
     /// Claims the resource with the key as marker, and waits for it; one that has done so before waits along.
     async fn claim(&self, contender: &Contender) -> Result<(), Failure> {
+        let Contender { lease, resource, key, value, .. } = contender;
         let asks = Asks {
-            claims: vec![Ask { resource: contender.resource.clone(), mode: Mode::Exclusive }],
+            claims: vec![Ask { resource: resource.clone(), mode: Mode::Exclusive }],
             patience: Patience::Endless,
             ..Asks::default()
         };
         let command = Command::ClaimMarked(ClaimMarked {
-            claim: Claim { lease: contender.lease, once: None, asks },
-            marker: Marker { key: contender.key.clone(), value: contender.value[..].into() },
+            claim: Claim { lease: *lease, once: None, asks },
+            marker: Marker { key: key.clone(), value: value[..].into() },
         });
-        let (caller, namespace) = (self.caller(), self.namespace());
-        match self.service().execute_waiting(&caller, namespace, command).await {
-            Err(Failure::Rejected(rejection)) if matches!(*rejection, Rejection::AlreadyClaimed { .. }) => {
-                let (lease, resource) = (contender.lease, &contender.resource);
-                self.service().until_held(&caller, namespace, lease, resource).await.map(drop)
+        match self.execute(command).await {
+            Ok(Done { outcome: Outcome::Claimed(view), .. })
+                if view.held.iter().any(|held| held.resource == *resource) =>
+            {
+                return Ok(());
             }
-            other => other.map(drop),
+            Err(Failure::Rejected(rejection)) if matches!(*rejection, Rejection::AlreadyClaimed { .. }) => {}
+            other => drop(other?),
         }
+        self.service().until_held(&self.caller(), self.namespace(), *lease, resource).await.map(drop)
     }
+}
 
-    /// Gives a place up, held or waited for.
-    async fn withdraw(&self, contender: &Contender) {
-        let delete = WriteOp::Delete { range: KeyRange::One(contender.key.clone()) };
-        let left = self.write_one(delete).await;
-        debug!(left = left.is_ok(), "a contender went away");
+/// A place in the queue, or at its head. It is given up when it is dropped, unless it is kept.
+struct Place {
+    dialect: Dialect,
+    contender: Contender,
+    is_kept: bool,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        let (dialect, key) = (self.dialect.clone(), self.contender.key.clone());
+        // Whatever was asked for before is carried out before.
+        tokio::spawn(async move {
+            let left = dialect.write_one(WriteOp::Delete { range: KeyRange::One(key) }).await;
+            debug!(left = left.is_ok(), "a contender went away");
+        });
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use leasehold_core::{Asks, ClaimMarked, Command, LeaseId, Namespace, ResourceName};
+use leasehold_core::{Asks, Command, LeaseId, Namespace, ResourceName};
 use parking_lot::Mutex;
 
 /// What a call asks for.
@@ -63,9 +63,7 @@ fn subject(namespace: &Namespace, command: &Command) -> Option<Subject> {
     };
     match command {
         Command::Grant(grant) => Some((namespace.clone(), grant.id, names(&grant.asks))),
-        Command::Claim(claim) | Command::ClaimMarked(ClaimMarked { claim, .. }) => {
-            Some((namespace.clone(), claim.lease, names(&claim.asks)))
-        }
+        Command::Claim(claim) => Some((namespace.clone(), claim.lease, names(&claim.asks))),
         Command::Renew(_)
         | Command::Release(_)
         | Command::Revoke(_)
@@ -73,6 +71,7 @@ fn subject(namespace: &Namespace, command: &Command) -> Option<Subject> {
         | Command::Leave(_)
         | Command::AskHandover(_)
         | Command::GrantAnew(_)
+        | Command::ClaimMarked(_)
         | Command::Write(_)
         | Command::Configure(_) => None,
     }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold_core::{
-    Caller, Claim, ClaimMarked, Command, EndCause, Grant, HeldBy, HolderView, LeaseId, LeaseView, Leave, Namespace,
-    Outcome, Patience, PlaceView, Rejection, Renew, ResourceName, Revision, Span, State, Ttl, WaitView,
+    Caller, Claim, Command, EndCause, Grant, HeldBy, HolderView, LeaseId, LeaseView, Leave, Namespace, Outcome,
+    Patience, PlaceView, Rejection, Renew, ResourceName, Revision, Span, State, Ttl, WaitView,
 };
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -34,18 +34,16 @@ pub(crate) struct Wish {
     pub(crate) priority: i32,
     /// Whether the lease is granted for this wait and ends with it.
     pub(crate) born: bool,
-    /// Whether this node keeps the lease alive while it waits; else that is left to its holder.
-    pub(crate) renews: bool,
 }
 
 impl Wish {
     /// The wait that a command may lead to; none if it does not wait.
     pub(crate) fn of(caller: &Caller, namespace: &Namespace, command: &Command) -> Option<Wish> {
-        let (asks, lease, born, renews) = match command {
-            Command::Grant(Grant { id, asks, .. }) => (asks, *id, true, true),
-            Command::Claim(Claim { lease, asks, .. }) => (asks, *lease, false, true),
-            Command::ClaimMarked(ClaimMarked { claim, .. }) => (&claim.asks, claim.lease, false, false),
+        let (asks, lease, born) = match command {
+            Command::Grant(Grant { id, asks, .. }) => (asks, *id, true),
+            Command::Claim(Claim { lease, asks, .. }) => (asks, *lease, false),
             Command::GrantAnew(_)
+            | Command::ClaimMarked(_)
             | Command::Renew(_)
             | Command::Release(_)
             | Command::Revoke(_)
@@ -61,7 +59,7 @@ impl Wish {
         let mut resources: Vec<ResourceName> = asks.claims.iter().map(|ask| ask.resource.clone()).collect();
         resources.sort();
         let (caller, namespace, priority) = (caller.clone(), namespace.clone(), asks.priority);
-        Some(Wish { caller, namespace, lease, resources, priority, born, renews })
+        Some(Wish { caller, namespace, lease, resources, priority, born })
     }
 }
 
@@ -215,7 +213,7 @@ impl Service {
             }
             tokio::select! {
                 () = &mut bell => {}
-                () = due(renewed, renewal_pause(&view)), if wish.renews => {
+                () = due(renewed, renewal_pause(&view)) => {
                     // A node that stood still may have been left for another.
                     let late = renewed.is_some_and(|renewed| renewed.elapsed() > 2 * renewal_pause(&view));
                     kept.doubtful.fetch_or(late, Ordering::AcqRel);
@@ -228,7 +226,8 @@ impl Service {
         }
     }
 
-    /// Waits until a lease holds a resource that another of its calls has asked for; an error if it ends, or leaves.
+    /// Waits until a lease holds a resource that it waits for; an error if it ends, or leaves the queue. Who renews the
+    /// lease meanwhile is left to its holder, and so is leaving the queue.
     pub async fn until_held(
         &self,
         caller: &Caller,
