@@ -44,6 +44,9 @@ impl<S: Sync> FromRequest<S> for Call {
 
     async fn from_request(request: HttpRequest, _state: &S) -> Result<Call, Response> {
         let (parts, body) = request.into_parts();
+        if parts.headers.contains_key(header::ORIGIN) {
+            return Err(refusal::answer(&of_a_web_page()));
+        }
         let deadline = deadline(&parts.headers).map_err(|status| refusal::answer(&status))?;
         let mut extensions = http::Extensions::new();
         if let Some(client) = parts.extensions.get::<ClientAddress>() {
@@ -107,6 +110,12 @@ impl Call {
         })?;
         Ok(Request::from_parts(self.metadata, self.extensions, json::read(&body.to_bytes())?))
     }
+}
+
+/// Browsers say where a page comes from, and clients of etcd are no pages: without this, any page that somebody opens could
+/// use a server on the same machine.
+fn of_a_web_page() -> Status {
+    Status::permission_denied("leasehold: requests of web pages are not taken")
 }
 
 /// The requests that are still to come; what cannot be read ends them.

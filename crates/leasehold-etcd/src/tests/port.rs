@@ -39,6 +39,15 @@ async fn a_key_is_written_and_read_without_grpc() {
 }
 
 #[tokio::test]
+async fn web_pages_are_refused() {
+    let router = router(of(&Three::default()).await.service().clone(), EtcdOptions::default());
+    let body = Body::from(r#"{"key":"YQ=="}"#);
+    let request = Request::post("/v3/kv/range").header("origin", "http://evil.example").body(body).unwrap();
+    let (status, text) = send(&router, request).await;
+    assert_eq!(status, 403, "{text}");
+}
+
+#[tokio::test]
 async fn health_tells_of_a_full_disk() {
     let well = router(of(&Three::default()).await.service().clone(), EtcdOptions::default());
     assert_eq!(get(&well, "/health").await, (200, r#"{"health":"true","reason":""}"#.to_owned()));
