@@ -1,5 +1,6 @@
 //! One entry for tests, tidy checks and benchmarks: `cargo xtask test`.
 
+mod bench;
 mod fuzz;
 mod licences;
 mod links;
@@ -22,6 +23,8 @@ cargo xtask COMMAND
   model   search the models of the rules with larger bounds than tests do, minutes and gigabytes:
           cargo xtask model [check ASPECT [--plant NAME] [--depth N] | list]
   bench   measure this machine: cargo xtask bench [-- NAME...]
+          or put systems side by side on it, with fetched servers:
+          cargo xtask bench --compare [--only WORKLOAD,..] [--systems NAME,..] [--runs N] [--quick]
 ";
 
 fn main() -> ExitCode {
@@ -34,7 +37,7 @@ fn main() -> ExitCode {
         Some("soak") => sim(&["soak"], &arguments[1..]),
         Some("fuzz") => step("fuzz", || fuzz::run(&arguments[1..])),
         Some("model") => model(&arguments[1..]),
-        Some("bench") => bench(&arguments[1..]),
+        Some("bench") => bench::run(&arguments[1..]),
         Some("help" | "--help" | "-h") | None => {
             eprint!("{HELP}");
             return ExitCode::SUCCESS;
@@ -53,16 +56,22 @@ fn lint() -> bool {
         && step("licences", licences::check)
         && step("links", links::check)
         && cargo("format", &["fmt", "--all", "--check"], &[])
-        && cargo(
-            "lints",
-            &["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"],
-            &[],
-        )
-        && cargo(
-            "documents",
-            &["doc", "--workspace", "--no-deps", "--all-features", "--locked"],
-            &[("RUSTDOCFLAGS", "-D warnings")],
-        )
+        && everything("lints", &["clippy"], &["--all-targets", "--", "-D", "warnings"], &[])
+        && everything("documents", &["doc", "--no-deps"], &[], &[("RUSTDOCFLAGS", "-D warnings")])
+}
+
+/// A command of cargo for the whole workspace with all features, as far as they can be built here.
+fn everything(name: &str, command: &[&str], more: &[&str], environment: &[(&str, &str)]) -> bool {
+    let mut arguments = [command, &["--workspace", "--all-features", "--locked"]].concat();
+    let tools = bench::tools(environment);
+    if tools.is_none() {
+        eprintln!("   SKIPPED: the bench, because its client of etcd needs protoc to be built");
+        arguments.extend(["--exclude", bench::PACKAGE]);
+    }
+    let tools = tools.unwrap_or_default();
+    let tools = tools.iter().map(|(name, value)| (&**name, &**value));
+    let environment: Vec<(&str, &str)> = environment.iter().copied().chain(tools).collect();
+    cargo(name, &[&arguments[..], more].concat(), &environment)
 }
 
 fn test(more: &[String]) -> bool {
@@ -71,11 +80,10 @@ fn test(more: &[String]) -> bool {
         return false;
     }
     let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (&**name, &**value)).collect();
-    let mut arguments = vec!["test", "--workspace", "--exclude", "leasehold-sim", "--all-features", "--locked"];
-    arguments.push("--no-fail-fast");
+    let mut arguments = vec!["--exclude", "leasehold-sim", "--no-fail-fast"];
     arguments.extend(more.iter().map(String::as_str));
     // Both, even if one fails: what the other says is worth knowing.
-    let tested = cargo("tests", &arguments, &environment);
+    let tested = everything("tests", &["test"], &arguments, &environment);
     simulate(more) && tested
 }
 
@@ -110,12 +118,6 @@ fn model(more: &[String]) -> bool {
         }
     }
     cargo("model", &arguments, &[])
-}
-
-fn bench(more: &[String]) -> bool {
-    let mut arguments = vec!["run", "--release", "--locked", "--package", "leasehold-bench"];
-    arguments.extend(more.iter().map(String::as_str));
-    cargo("bench", &arguments, &[])
 }
 
 fn cargo(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> bool {

@@ -1,0 +1,98 @@
+//! Systems side by side: the same work, the same client machine, one after the other within each run.
+//!
+//! Every measurement starts its servers anew in an empty directory as processes of their own and ends them by their ids.
+//! Systems take turns within a run, in an order that turns with it, so that a machine that grows slower does so for all; the
+//! medians of all runs are what is told. A further system is a file in `systems/`, a further workload one in `workloads/`.
+
+mod client;
+mod load;
+mod options;
+mod process;
+mod report;
+mod sample;
+mod system;
+mod systems;
+mod workload;
+mod workloads;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+pub(crate) use self::options::COMPARE;
+use self::options::Options;
+use self::report::{Report, Row};
+use self::sample::Sample;
+use self::system::{Running, System};
+use self::workload::{Stage, Workload};
+
+/// How long a server may take until it serves.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// How often it is asked whether it does.
+const ASKED_EVERY: Duration = Duration::from_millis(20);
+
+/// Compares what the words behind `--compare` want compared.
+pub(crate) fn run(words: &[String]) -> ExitCode {
+    match Options::read(words).and_then(|options| compare(&options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("error: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare(options: &Options) -> Result<(), String> {
+    let mut systems = systems::all();
+    systems.retain(|system| options.wants_system(system.name()));
+    let mut workloads = workloads::all();
+    workloads.retain(|workload| options.wants_workload(workload.kind(), &workload.case()));
+    if systems.is_empty() || workloads.is_empty() {
+        return Err("nothing of that name can be measured".to_owned());
+    }
+    std::fs::create_dir_all(&options.out).map_err(|error| format!("{}: {error}", options.out.display()))?;
+    let runtime = crate::setup::runtime();
+    let mut report = Report::new(&systems, options);
+    for workload in &workloads {
+        report.rows.extend(systems.iter().map(|system| Row::new(&**workload, &**system)));
+    }
+    for run in 0..options.runs {
+        for (at, workload) in workloads.iter().enumerate() {
+            for turn in 0..systems.len() {
+                let which = (turn + run) % systems.len();
+                let measured = runtime.block_on(measure(&**workload, &*systems[which], options));
+                let row = &mut report.rows[at * systems.len() + which];
+                eprintln!("{}/{}  {}", run + 1, options.runs, row.line(&measured));
+                row.take(measured);
+            }
+        }
+    }
+    report.write(&options.out)
+}
+
+/// One measurement, on a server of its own.
+async fn measure(workload: &dyn Workload, system: &dyn System, options: &Options) -> Result<Option<Sample>, String> {
+    let directory = tempfile::Builder::new().prefix("data").tempdir_in(&options.out);
+    let directory = directory.map_err(|error| format!("{}: {error}", options.out.display()))?;
+    let running = start(system, directory.path()).await?;
+    let stage = Stage { system, running: &running, warm_up: options.warm_up, length: options.length };
+    workload.run(&stage).await
+}
+
+/// Starts a system and waits until it serves.
+async fn start(system: &dyn System, directory: &Path) -> Result<Running, String> {
+    let running = system.start(directory)?;
+    let until = Instant::now() + READY_WITHIN;
+    loop {
+        let greeted = match system.connect(&running).await {
+            Ok(client) => client.greet().await,
+            Err(why) => Err(why),
+        };
+        let Err(why) = greeted else { return Ok(running) };
+        if Instant::now() > until {
+            let words: Vec<String> = running.servers.iter().map(|server| server.last_words()).collect();
+            return Err(format!("{} does not serve: {why}; it said: {}", system.name(), words.join("; ")));
+        }
+        tokio::time::sleep(ASKED_EVERY).await;
+    }
+}

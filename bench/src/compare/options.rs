@@ -1,0 +1,108 @@
+//! What is measured, and for how long: the words behind `--compare`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The word that makes this program compare.
+pub(crate) const COMPARE: &str = "--compare";
+
+const USAGE: &str = "--compare [--only WORKLOAD,..] [--systems NAME,..] [--runs N] [--seconds S] [--quick] [--out DIR]";
+
+/// What is measured, and for how long.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Options {
+    /// Only workloads whose name begins so; all if there are none.
+    pub(crate) only: Vec<String>,
+    /// Only these systems; all if there are none.
+    pub(crate) systems: Vec<String>,
+    /// How often everything is measured.
+    pub(crate) runs: usize,
+    pub(crate) warm_up: Duration,
+    /// How long one measurement takes.
+    pub(crate) length: Duration,
+    /// Where the results go.
+    pub(crate) out: PathBuf,
+}
+
+impl Options {
+    /// Reads the words behind `--compare`.
+    pub(crate) fn read(words: &[String]) -> Result<Options, String> {
+        let mut options = Options {
+            only: Vec::new(),
+            systems: Vec::new(),
+            runs: 5,
+            warm_up: Duration::from_millis(500),
+            length: Duration::from_secs(2),
+            out: PathBuf::from("target/bench"),
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if word == "--quick" {
+                options = Options {
+                    runs: 1,
+                    warm_up: Duration::from_millis(200),
+                    length: Duration::from_millis(700),
+                    ..options
+                };
+                continue;
+            }
+            let value = words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"))?;
+            let list = || value.split(',').map(str::to_owned).collect();
+            match word.as_str() {
+                "--only" => options.only = list(),
+                "--systems" => options.systems = list(),
+                "--out" => options.out = value.into(),
+                "--runs" => options.runs = value.parse().map_err(|_| format!("{value} is no number of runs"))?,
+                "--seconds" => {
+                    let seconds = value.parse().ok().filter(|seconds| *seconds > 0.0);
+                    let length = seconds.map(Duration::from_secs_f64);
+                    options.length = length.ok_or_else(|| format!("{value} is no number of seconds"))?;
+                }
+                _ => return Err(format!("there is no {word}\n{USAGE}")),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Whether a workload is wanted.
+    pub(crate) fn wants_workload(&self, kind: &str, case: &str) -> bool {
+        let name = format!("{kind} {case}");
+        self.only.is_empty() || self.only.iter().any(|only| name.starts_with(only.as_str()))
+    }
+
+    /// Whether a system is wanted.
+    pub(crate) fn wants_system(&self, name: &str) -> bool {
+        self.systems.is_empty() || self.systems.iter().any(|system| system == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &str) -> Result<Options, String> {
+        Options::read(&words.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn everything_is_measured_five_times_unless_said_otherwise() {
+        let options = read("").unwrap();
+        assert_eq!(options.runs, 5);
+        assert!(options.wants_workload("put", "1 callers, own") && options.wants_system("etcd"));
+    }
+
+    #[test]
+    fn workloads_and_systems_are_chosen_by_name() {
+        let options = read("--only put,watch --systems etcd --runs 3 --seconds 0.5").unwrap();
+        assert!(options.wants_workload("watch rate", "1") && !options.wants_workload("grant", "1"));
+        assert!(options.wants_system("etcd") && !options.wants_system("leasehold-etcd"));
+        assert_eq!((options.runs, options.length), (3, Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for words in ["--runs", "--runs many", "--seconds 0", "--seconds -1", "--often 3"] {
+            assert!(read(words).is_err(), "{words}");
+        }
+    }
+}

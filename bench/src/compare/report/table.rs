@@ -1,0 +1,120 @@
+//! The comparison as Markdown: what the systems promise, then a table for each kind of work.
+
+use std::fmt::Write as _;
+
+use super::{Report, Row};
+use crate::compare::workload::Measure;
+
+pub(super) fn markdown(report: &Report) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = head(&mut text, report);
+    for kind in report.kinds() {
+        let _ = table(&mut text, report, kind);
+    }
+    text
+}
+
+fn head(text: &mut String, report: &Report) -> std::fmt::Result {
+    let machine = &report.machine;
+    writeln!(
+        text,
+        "{} cores, {}, {}; load before {}, after {}. Medians of {} runs of {} s each; servers and load generator on the \
+         same machine.\n",
+        machine.cores, machine.processor, machine.system, machine.load.0, machine.load.1, report.runs, report.seconds
+    )?;
+    writeln!(text, "| system | version | an answer is given after | fencing | driven with |\n|---|---|---|---|---|")?;
+    for (name, about) in &report.systems {
+        let version = about.version.replace('|', "/");
+        writeln!(text, "| {name} | {version} | {} | {} | {} |", about.durability, about.fencing, about.client)?;
+    }
+    Ok(())
+}
+
+fn table(text: &mut String, report: &Report, kind: &str) -> std::fmt::Result {
+    let rows: Vec<&Row> = report.rows.iter().filter(|row| row.kind == kind).collect();
+    writeln!(text, "\n## {kind}\n")?;
+    writeln!(text, "| | system | rate | range | p50 | p99 | p99.9 | server CPU | client CPU | peak RSS | × |")?;
+    writeln!(text, "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")?;
+    for row in rows {
+        let Some(median) = row.median() else {
+            let why = row.missing.as_deref().unwrap_or("not measured").replace('|', "/");
+            writeln!(text, "| {} | {} | {why} | | | | | | | | |", row.case, row.system)?;
+            continue;
+        };
+        let (least, most) = range(row);
+        writeln!(
+            text,
+            "| {} | {} | {}/s | {least}–{most}{} | {} ms | {} ms | {} ms | {} µs | {} µs | {:.0} MB | {} |",
+            row.case,
+            row.system,
+            short(median.rate),
+            if row.measure == Measure::Latency { " ms" } else { "" },
+            short(median.p50_ms),
+            short(median.p99_ms),
+            short(median.p999_ms),
+            short(median.server_cpu_us),
+            short(median.client_cpu_us),
+            median.peak_rss_mb,
+            report.ratio(row).map_or(String::new(), |ratio| format!("{ratio:.2}")),
+        )?;
+    }
+    Ok(())
+}
+
+/// The least and the most of what is compared, over all runs.
+fn range(row: &Row) -> (String, String) {
+    let figure = |sample: &crate::compare::sample::Sample| match row.measure {
+        Measure::Rate => sample.rate,
+        Measure::Latency => sample.p50_ms,
+    };
+    let all = || row.samples.iter().map(figure);
+    (short(all().fold(f64::INFINITY, f64::min)), short(all().fold(0.0, f64::max)))
+}
+
+/// Three digits that mean something, with commas in thousands.
+pub(super) fn short(value: f64) -> String {
+    if !value.is_finite() || value <= 0.0 {
+        return "0".to_owned();
+    }
+    let digits = 2 - value.log10().floor() as i32;
+    if digits > 0 {
+        return format!("{value:.*}", usize::try_from(digits).unwrap_or(0));
+    }
+    let unit = 10_f64.powi(-digits);
+    let plain = format!("{:.0}", (value / unit).round() * unit);
+    let from_right = plain.len();
+    plain.chars().enumerate().fold(String::new(), |mut text, (at, digit)| {
+        if at > 0 && (from_right - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_that_mean_something() {
+        let told: Vec<String> = [0.012_345, 0.5, 12.34, 123.4, 12_345.0, 1_234_567.0].map(short).to_vec();
+        assert_eq!(told, ["0.0123", "0.500", "12.3", "123", "12,300", "1,230,000"]);
+        assert_eq!(short(0.0), "0");
+    }
+
+    #[test]
+    fn every_row_has_as_many_cells_as_the_head() {
+        let text = markdown(&super::super::example());
+        let cells: Vec<usize> =
+            text.split("## put").nth(1).unwrap().lines().filter(|line| line.starts_with('|')).map(cells_of).collect();
+        assert_eq!(cells.len(), 5, "{text}");
+        assert!(cells.iter().all(|cells| *cells == cells_of("| | | | | | | | | | | |")), "{text}");
+        assert!(text.contains("| 3.00 |") && text.contains("it is broken"), "{text}");
+    }
+
+    fn cells_of(line: &str) -> usize {
+        line.matches('|').count()
+    }
+}

@@ -1,0 +1,43 @@
+//! A system that is measured: how it is started, and what is to be known when its figures stand beside others.
+
+use std::path::Path;
+
+use super::client::{Client, Work};
+use super::process::Server;
+
+/// A system that is measured.
+pub(crate) trait System: Send + Sync {
+    /// What it is called on the command line and in tables.
+    fn name(&self) -> &'static str;
+
+    /// What must be known to compare its figures with others.
+    fn about(&self) -> About;
+
+    /// Starts it in an empty directory, on free ports of the loopback. It need not serve yet.
+    fn start(&self, directory: &Path) -> Result<Running, String>;
+
+    /// Opens a connection.
+    fn connect<'a>(&'a self, running: &'a Running) -> Work<'a, Box<dyn Client>>;
+}
+
+/// What must be known to compare figures.
+#[derive(Clone, Debug)]
+pub(crate) struct About {
+    /// What it says it is.
+    pub(crate) version: String,
+    /// When an answer is given, and what a crash can take back.
+    pub(crate) durability: &'static str,
+    /// What keeps a holder that was replaced from doing harm.
+    pub(crate) fencing: &'static str,
+    /// What it is driven with.
+    pub(crate) client: &'static str,
+}
+
+/// A system that was started. Its processes end with it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// Where its clients go.
+    pub(crate) endpoint: String,
+    /// Its processes.
+    pub(crate) servers: Vec<Server>,
+}

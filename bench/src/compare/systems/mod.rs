@@ -1,0 +1,16 @@
+//! All systems that are compared. A further one is a further file and a line here.
+
+mod etcd;
+#[cfg(feature = "etcd")]
+mod etcd_wire;
+#[cfg(not(feature = "etcd"))]
+#[path = "no_etcd_wire.rs"]
+mod etcd_wire;
+mod leasehold_etcd;
+
+use super::system::System;
+
+/// All systems; what others are compared with comes first.
+pub(crate) fn all() -> Vec<Box<dyn System>> {
+    vec![Box::new(etcd::Etcd), Box::new(leasehold_etcd::LeaseholdEtcd)]
+}

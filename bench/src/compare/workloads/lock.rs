@@ -1,0 +1,68 @@
+//! Locks taken and given back where nobody else wants them; an operation is both.
+
+use crate::compare::client::{Life, Locker, Work};
+use crate::compare::load::{self, Caller};
+use crate::compare::sample::Sample;
+use crate::compare::workload::{Connections, Measure, Stage, Workload};
+
+struct Lock {
+    callers: usize,
+    connections: Connections,
+    life: Life,
+}
+
+pub(super) fn all() -> Vec<Box<dyn Workload>> {
+    let mut all: Vec<Box<dyn Workload>> = Vec::new();
+    for life in [Life::Kept, Life::PerLock] {
+        let cases = [(1, Connections::Own), (64, Connections::Own), (64, Connections::Shared)];
+        all.extend(
+            cases.map(|(callers, connections)| Box::new(Lock { callers, connections, life }) as Box<dyn Workload>),
+        );
+    }
+    all
+}
+
+impl Workload for Lock {
+    fn kind(&self) -> &'static str {
+        "lock"
+    }
+
+    fn case(&self) -> String {
+        let life = match self.life {
+            Life::Kept => "a kept lease",
+            Life::PerLock => "a lease per lock",
+        };
+        format!("{life}, {} callers, {}", self.callers, self.connections.word())
+    }
+
+    fn measure(&self) -> Measure {
+        Measure::Rate
+    }
+
+    fn run<'a>(&'a self, stage: &'a Stage<'a>) -> Work<'a, Option<Sample>> {
+        Box::pin(async move {
+            let clients = stage.clients(self.callers, self.connections).await?;
+            let mut callers: Vec<Box<dyn Caller>> = Vec::new();
+            for (number, client) in clients.iter().enumerate() {
+                let Some(locker) = client.locker(self.life) else { return Ok(None) };
+                callers.push(Box::new(Locking { locker: locker.await?, name: format!("lock/{number}") }));
+            }
+            load::closed(stage, callers).await.map(Some)
+        })
+    }
+}
+
+/// A caller that has a name for itself.
+struct Locking {
+    locker: Box<dyn Locker>,
+    name: String,
+}
+
+impl Caller for Locking {
+    fn call(&mut self) -> Work<'_> {
+        Box::pin(async move {
+            self.locker.lock(&self.name).await?;
+            self.locker.unlock().await
+        })
+    }
+}
