@@ -6,7 +6,8 @@ use std::time::Duration;
 /// The word that makes this program compare.
 pub(crate) const COMPARE: &str = "--compare";
 
-const USAGE: &str = "--compare [--only WORKLOAD,..] [--systems NAME,..] [--runs N] [--seconds S] [--quick] [--out DIR]";
+const USAGE: &str = "--compare [--only WORKLOAD,..] [--systems NAME,..] [--runs N] [--seconds S] [--quick] \
+     [--calm CORES] [--out DIR]";
 
 /// What is measured, and for how long.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +21,8 @@ pub(crate) struct Options {
     pub(crate) warm_up: Duration,
     /// How long one measurement takes.
     pub(crate) length: Duration,
+    /// What is measured while others keep more cores busy does not count, and is measured again.
+    pub(crate) calm: Option<f64>,
     /// Where the results go.
     pub(crate) out: PathBuf,
 }
@@ -33,6 +36,7 @@ impl Options {
             runs: 5,
             warm_up: Duration::from_millis(500),
             length: Duration::from_secs(2),
+            calm: None,
             out: PathBuf::from("target/bench"),
         };
         let mut words = words.iter();
@@ -51,6 +55,9 @@ impl Options {
             match word.as_str() {
                 "--only" => options.only = list(),
                 "--systems" => options.systems = list(),
+                "--calm" => {
+                    options.calm = Some(value.parse().map_err(|_| format!("{value} is no number of cores"))?);
+                }
                 "--out" => options.out = value.into(),
                 "--runs" => options.runs = value.parse().map_err(|_| format!("{value} is no number of runs"))?,
                 "--seconds" => {

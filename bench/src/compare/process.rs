@@ -77,6 +77,20 @@ impl Usage {
     }
 }
 
+/// Processor time of everybody on this machine, and what its host took from it.
+pub(crate) fn machine_cpu() -> Duration {
+    busy(&fs::read_to_string("/proc/stat").unwrap_or_default())
+}
+
+/// The time in `/proc/stat` in which no processor was idle or waited for a disk.
+fn busy(stat: &str) -> Duration {
+    let fields = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
+    let ticks: Vec<u64> = fields.map(|text| text.parse().unwrap_or(0)).collect();
+    // user, nice, system, idle, iowait, irq, softirq, steal; guests are in user already.
+    let busy: u64 = ticks.iter().take(8).enumerate().filter(|(at, _)| *at != 3 && *at != 4).map(|(_, t)| t).sum();
+    Duration::from_millis(busy * 1000 / rustix::param::clock_ticks_per_second())
+}
+
 /// The processor time in `/proc/PID/stat`, where the program's name may contain anything.
 fn cpu(stat: &str) -> Duration {
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -131,6 +145,13 @@ mod tests {
         let ticks = rustix::param::clock_ticks_per_second();
         assert_eq!(cpu(stat), Duration::from_millis(200 * 1000 / ticks));
         assert_eq!(cpu(""), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_machine_that_waits_is_not_busy() {
+        let ticks = rustix::param::clock_ticks_per_second();
+        let stat = "cpu  10 1 20 5000 700 2 3 4 9 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
+        assert_eq!(busy(stat), Duration::from_millis(40 * 1000 / ticks));
     }
 
     #[test]

@@ -48,11 +48,13 @@ pub(crate) struct Sample {
     pub(crate) client_cpu_us: f64,
     /// Of all processes of the system, in megabytes.
     pub(crate) peak_rss_mb: f64,
+    /// How many cores others kept busy meanwhile: who else is on the machine, and the machine itself.
+    pub(crate) others_cores: f64,
 }
 
 impl Sample {
     /// All figures with their names, in a fixed order.
-    pub(crate) fn figures(&self) -> [(&'static str, f64); 8] {
+    pub(crate) fn figures(&self) -> [(&'static str, f64); 9] {
         [
             ("rate", self.rate),
             ("p50_ms", self.p50_ms),
@@ -62,6 +64,7 @@ impl Sample {
             ("server_cpu_us", self.server_cpu_us),
             ("client_cpu_us", self.client_cpu_us),
             ("peak_rss_mb", self.peak_rss_mb),
+            ("others_cores", self.others_cores),
         ]
     }
 
@@ -85,6 +88,7 @@ impl Sample {
             server_cpu_us: middle(|s| s.server_cpu_us),
             client_cpu_us: middle(|s| s.client_cpu_us),
             peak_rss_mb: middle(|s| s.peak_rss_mb),
+            others_cores: middle(|s| s.others_cores),
         }
     }
 }

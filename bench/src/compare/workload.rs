@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::client::{Client, Work};
-use super::process::Usage;
+use super::process::{Usage, machine_cpu};
 use super::sample::{Latencies, Sample};
 use super::system::{Running, System};
 
@@ -102,13 +102,17 @@ impl Stage<'_> {
     /// Waits until a stretch of time is over, and tells what was used in it.
     pub(crate) async fn used_in(&self, window: Window) -> Used {
         tokio::time::sleep_until(window.from.into()).await;
-        let (server, client) = (Usage::all(&self.running.servers), Usage::own());
+        let (server, client, machine) = (Usage::all(&self.running.servers), Usage::own(), machine_cpu());
         tokio::time::sleep_until(window.until.into()).await;
-        let (server_after, client_after) = (Usage::all(&self.running.servers), Usage::own());
+        let (server_after, client_after, machine_after) =
+            (Usage::all(&self.running.servers), Usage::own(), machine_cpu());
+        let server = server_after.cpu.saturating_sub(server.cpu);
+        let client = client_after.cpu.saturating_sub(client.cpu);
         Used {
             seconds: (window.until - window.from).as_secs_f64(),
-            server: server_after.cpu.saturating_sub(server.cpu),
-            client: client_after.cpu.saturating_sub(client.cpu),
+            server,
+            client,
+            others: machine_after.saturating_sub(machine).saturating_sub(server + client),
             peak_rss: server_after.peak_rss,
         }
     }
@@ -139,6 +143,7 @@ pub(crate) struct Used {
     seconds: f64,
     server: Duration,
     client: Duration,
+    others: Duration,
     peak_rss: u64,
 }
 
@@ -155,6 +160,7 @@ impl Used {
             server_cpu_us: each(self.server),
             client_cpu_us: each(self.client),
             peak_rss_mb: self.peak_rss as f64 / f64::from(1 << 20),
+            others_cores: self.others.as_secs_f64() / self.seconds,
         }
     }
 }

@@ -113,8 +113,8 @@ impl Row {
         let name = format!("{}, {}, {}", self.kind, self.case, self.system);
         match measured {
             Ok(Some(sample)) => format!(
-                "{name}: {:.0}/s, p50 {:.2} ms, p99 {:.2} ms, CPU {:.0} µs",
-                sample.rate, sample.p50_ms, sample.p99_ms, sample.server_cpu_us
+                "{name}: {:.0}/s, p50 {:.2} ms, p99 {:.2} ms, CPU {:.0} µs, others {:.2} cores",
+                sample.rate, sample.p50_ms, sample.p99_ms, sample.server_cpu_us, sample.others_cores
             ),
             Ok(None) => format!("{name}: nothing of the kind"),
             Err(why) => format!("{name}: FAILED: {why}"),

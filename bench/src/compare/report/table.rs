@@ -20,7 +20,8 @@ fn head(text: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(
         text,
         "{} cores, {}, {}; load before {}, after {}. Medians of {} runs of {} s each; servers and load generator on the \
-         same machine.\n",
+         same machine. Processor time is for each operation; \"others\" is how many cores everybody else kept busy \
+         meanwhile; × is how many times better than the first system.\n",
         machine.cores, machine.processor, machine.system, machine.load.0, machine.load.1, report.runs, report.seconds
     )?;
     writeln!(text, "| system | version | an answer is given after | fencing | driven with |\n|---|---|---|---|---|")?;
@@ -34,18 +35,21 @@ fn head(text: &mut String, report: &Report) -> std::fmt::Result {
 fn table(text: &mut String, report: &Report, kind: &str) -> std::fmt::Result {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| row.kind == kind).collect();
     writeln!(text, "\n## {kind}\n")?;
-    writeln!(text, "| | system | rate | range | p50 | p99 | p99.9 | server CPU | client CPU | peak RSS | × |")?;
-    writeln!(text, "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")?;
+    writeln!(
+        text,
+        "| | system | rate | range | p50 | p99 | p99.9 | server CPU | client CPU | peak RSS | others | × |"
+    )?;
+    writeln!(text, "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")?;
     for row in rows {
         let Some(median) = row.median() else {
             let why = row.missing.as_deref().unwrap_or("not measured").replace('|', "/");
-            writeln!(text, "| {} | {} | {why} | | | | | | | | |", row.case, row.system)?;
+            writeln!(text, "| {} | {} | {why} | | | | | | | | | |", row.case, row.system)?;
             continue;
         };
         let (least, most) = range(row);
         writeln!(
             text,
-            "| {} | {} | {}/s | {least}–{most}{} | {} ms | {} ms | {} ms | {} µs | {} µs | {:.0} MB | {} |",
+            "| {} | {} | {}/s | {least}–{most}{} | {} ms | {} ms | {} ms | {} µs | {} µs | {:.0} MB | {:.2} | {} |",
             row.case,
             row.system,
             short(median.rate),
@@ -56,6 +60,7 @@ fn table(text: &mut String, report: &Report, kind: &str) -> std::fmt::Result {
             short(median.server_cpu_us),
             short(median.client_cpu_us),
             median.peak_rss_mb,
+            median.others_cores,
             report.ratio(row).map_or(String::new(), |ratio| format!("{ratio:.2}")),
         )?;
     }
@@ -110,7 +115,7 @@ mod tests {
         let cells: Vec<usize> =
             text.split("## put").nth(1).unwrap().lines().filter(|line| line.starts_with('|')).map(cells_of).collect();
         assert_eq!(cells.len(), 5, "{text}");
-        assert!(cells.iter().all(|cells| *cells == cells_of("| | | | | | | | | | | |")), "{text}");
+        assert!(cells.iter().all(|cells| *cells == cells_of("| | | | | | | | | | | | |")), "{text}");
         assert!(text.contains("| 3.00 |") && text.contains("it is broken"), "{text}");
     }
 
