@@ -48,6 +48,8 @@ impl Awake {
                 if self.in_flight.load(Ordering::Acquire) > 0 {
                     busy = Instant::now();
                 }
+                // The system may have put the thread that flushes on this very core, behind this one.
+                std::thread::yield_now();
                 tokio::task::yield_now().await;
             }
         }
