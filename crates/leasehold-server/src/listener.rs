@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::response::Response;
@@ -125,6 +125,8 @@ struct Prompt {
     unheard: Option<Pin<Box<tokio::time::Sleep>>>,
     heard: usize,
     authorities: Option<Authorities>,
+    /// Whether others that are ready have had their turn since the last flush.
+    waited: bool,
 }
 
 /// By then it is known which protocol is spoken: the length of HTTP/2's preface.
@@ -133,7 +135,19 @@ const PREFACE: usize = 24;
 impl Prompt {
     fn new(stream: TcpStream, authorities: Option<Authorities>) -> Self {
         let unheard = Some(Box::pin(tokio::time::sleep(HEAD_WITHIN)));
-        Self { stream, unheard, heard: 0, authorities }
+        Self { stream, unheard, heard: 0, authorities, waited: false }
+    }
+}
+
+impl Prompt {
+    /// Lets everybody else who is ready have a turn before something is written: what they have to say on this connection
+    /// goes out with it, in one write instead of many.
+    fn wait_for_others(&mut self, cx: &Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -159,6 +173,7 @@ impl AsyncRead for Prompt {
 
 impl AsyncWrite for Prompt {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.wait_for_others(cx));
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
@@ -167,6 +182,7 @@ impl AsyncWrite for Prompt {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.wait_for_others(cx));
         Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
     }
 
@@ -175,6 +191,7 @@ impl AsyncWrite for Prompt {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.waited = false;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
