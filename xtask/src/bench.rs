@@ -58,8 +58,12 @@ pub(crate) fn tools(environment: &[(&str, &str)]) -> Option<Vec<(String, String)
         return Some(Vec::new());
     }
     // One that was fetched may need the libraries that came with it.
-    let mut tools = vec![("PROTOC".to_owned(), given("LEASEHOLD_PROTOC")?)];
-    tools.extend(given("LEASEHOLD_PEER_LIBRARIES").map(|libraries| ("LD_LIBRARY_PATH".to_owned(), libraries)));
+    let (protoc, libraries) = match given("LEASEHOLD_PROTOC") {
+        Some(protoc) => (protoc, given("LEASEHOLD_PEER_LIBRARIES")),
+        None => peers::protoc().map(|(protoc, libraries)| (protoc, Some(libraries)))?,
+    };
+    let mut tools = vec![("PROTOC".to_owned(), protoc)];
+    tools.extend(libraries.map(|libraries| ("LD_LIBRARY_PATH".to_owned(), libraries)));
     Some(tools)
 }
 

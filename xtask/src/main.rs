@@ -30,7 +30,7 @@ cargo xtask COMMAND
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.first().map(String::as_str) {
-        Some("test") => lint() && test(&arguments[1..]),
+        Some("test") => test(&arguments[1..]),
         Some("lint") => lint(),
         Some("peers") => step("servers of other systems", peers::print),
         Some("sim") => sim(&[], &arguments[1..]),
@@ -76,7 +76,8 @@ fn everything(name: &str, command: &[&str], more: &[&str], environment: &[(&str,
 
 fn test(more: &[String]) -> bool {
     let mut environment = Vec::new();
-    if !step("servers of other systems", || peers::environment().map(|found| environment = found)) {
+    // First, because lints need a protoc as well.
+    if !step("servers of other systems", || peers::environment().map(|found| environment = found)) || !lint() {
         return false;
     }
     let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (&**name, &**value)).collect();

@@ -47,6 +47,13 @@ pub(crate) fn environment() -> Result<Vec<(String, String)>, String> {
     Ok(environment)
 }
 
+/// The compiler of protocol files and the shared libraries it may need, if it was found or fetched before.
+pub(crate) fn protoc() -> Option<(String, String)> {
+    let cache = cache();
+    let (_, libraries) = debian::libraries_variable(&cache);
+    debian::protoc(&cache).map(|path| (path.display().to_string(), libraries))
+}
+
 /// Prints the variables for a shell: `eval "$(cargo xtask peers)"`, then `cargo test` as usual.
 #[allow(clippy::print_stdout, reason = "it is what was asked for")]
 pub(crate) fn print() -> Result<(), String> {
