@@ -20,6 +20,7 @@ impl State {
     pub fn check_invariants(&self) -> Result<(), String> {
         self.check_leases()?;
         self.check_resources()?;
+        self.check_queues()?;
         self.check_entries()?;
         self.check_markers()?;
         self.check_counts()
@@ -58,6 +59,14 @@ impl State {
         let rests = rests + usize::from(self.rests_until > LeaseTime::ZERO);
         let indexed = Deadlines::len(&self.deadlines);
         ensure(indexed == deadlines + rests, || format!("{indexed} deadlines indexed, {} exist", deadlines + rests))
+    }
+
+    /// Every waiter of a queue is known to wait; so many must stand in queues as wait.
+    fn check_queues(&self) -> Result<(), String> {
+        let asked: usize = self.leases.iter().flat_map(|(_, row)| row.waits()).map(|wait| wait.asks.len()).sum();
+        let standing: usize =
+            self.resources.iter().filter_map(|(_, row)| row.queue.as_ref()).map(|queue| queue.iter().count()).sum();
+        ensure(asked == standing, || format!("{asked} places in queues are asked for, {standing} are taken"))
     }
 
     fn check_resources(&self) -> Result<(), String> {

@@ -81,7 +81,7 @@ impl State {
     }
 
     fn write_once(&mut self, caller: &Caller, namespace: &Namespace, write: Write, events: &mut Vec<Event>) -> Answer {
-        self.check_shape_of(&write, 1)?;
+        self.check_shape_of(&write)?;
         self.check_ranges(namespace, &write)?;
         self.settle_entries(namespace, &write, events);
         let chosen = self.choose(namespace, write);
@@ -103,7 +103,7 @@ impl State {
         if !only_reads(write) {
             return None;
         }
-        let checked = self.check_shape_of(write, 1).and_then(|()| self.check_ranges(namespace, write));
+        let checked = self.check_shape_of(write).and_then(|()| self.check_ranges(namespace, write));
         Some(checked.map(|()| self.peek_chosen(namespace, self.choose(namespace, write.clone()))))
     }
 
@@ -122,16 +122,18 @@ impl State {
         Written { succeeded, revision: self.revision, results: steps.into_iter().map(read).collect() }
     }
 
-    /// Refuses a write with too many steps, or nested too deep.
-    fn check_shape_of(&self, write: &Write, depth: usize) -> Result<(), Box<Rejection>> {
+    /// Refuses a write nested too deep, or with too many steps.
+    fn check_shape_of(&self, write: &Write) -> Result<(), Box<Rejection>> {
+        write.check_depth()?;
+        self.check_ops(write)
+    }
+
+    fn check_ops(&self, write: &Write) -> Result<(), Box<Rejection>> {
         let ops_max = self.limits.write_ops as usize;
         if [write.compares.len(), write.then.len(), write.otherwise.len()].iter().any(|n| *n > ops_max) {
             return Err(Rejection::limit(Bound::WriteOps, self.limits.write_ops));
         }
-        if depth > WRITE_DEPTH_MAX {
-            return Err(Rejection::limit(Bound::WriteDepth, WRITE_DEPTH_MAX as u64));
-        }
-        nested(write).try_for_each(|write| self.check_shape_of(write, depth + 1))
+        write.nested().try_for_each(|write| self.check_ops(write))
     }
 
     /// Refuses a write whose ranges cover too many entries, whichever way it would go.
@@ -283,16 +285,31 @@ impl State {
     }
 }
 
+impl Write {
+    /// Refuses what is nested deeper than a log may hold. It is asked before anything is logged, and again when the
+    /// write is applied.
+    pub fn check_depth(&self) -> Result<(), Box<Rejection>> {
+        match self.is_deeper_than(WRITE_DEPTH_MAX) {
+            true => Err(Rejection::limit(Bound::WriteDepth, WRITE_DEPTH_MAX as u64)),
+            false => Ok(()),
+        }
+    }
+
+    fn is_deeper_than(&self, levels: usize) -> bool {
+        levels == 0 || self.nested().any(|write| write.is_deeper_than(levels - 1))
+    }
+
+    fn nested(&self) -> impl Iterator<Item = &Write> {
+        steps(self).filter_map(|op| match op {
+            WriteOp::Nested(write) => Some(&**write),
+            WriteOp::Put { .. } | WriteOp::Delete { .. } | WriteOp::Read { .. } => None,
+        })
+    }
+}
+
 /// The steps of a write, whichever way it goes.
 fn steps(write: &Write) -> impl Iterator<Item = &WriteOp> {
     write.then.iter().chain(&write.otherwise)
-}
-
-fn nested(write: &Write) -> impl Iterator<Item = &Write> {
-    steps(write).filter_map(|op| match op {
-        WriteOp::Nested(write) => Some(&**write),
-        WriteOp::Put { .. } | WriteOp::Delete { .. } | WriteOp::Read { .. } => None,
-    })
 }
 
 fn only_reads(write: &Write) -> bool {

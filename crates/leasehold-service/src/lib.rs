@@ -25,6 +25,7 @@ mod attached;
 mod attachments;
 mod backup;
 mod batch;
+mod bounds;
 mod calls;
 mod clock;
 mod cluster;

@@ -7,8 +7,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use leasehold_core::planted::{self, Bug};
 use leasehold_core::{
-    Asks, Caller, Command, Compare, KEY_MAX, LeaseId, LeaseTime, Limits, Namespace, Operand, Outcome, Request,
-    Revision, Rights, State, Write, WriteOp,
+    Caller, Command, LeaseId, LeaseTime, Limits, Namespace, Outcome, Request, Revision, Rights, State,
 };
 use tokio::sync::{oneshot, watch};
 use tracing::{error, info};
@@ -16,12 +15,13 @@ use tracing::{error, info};
 use crate::Failure;
 use crate::access::{Access, Action};
 use crate::backup::Backups;
+use crate::bounds;
 use crate::calls::Calls;
 use crate::clock::Clocks;
 use crate::cluster::{Answerer, Cluster};
 use crate::disk::{DiskGuard, Room};
 use crate::fingerprint::Fingerprints;
-use crate::lanes::{COMMAND_BYTES_MAX, Lane, Lanes, Reply, ReplyTo};
+use crate::lanes::{Lane, Lanes, Reply, ReplyTo};
 use crate::log::{Leadership, Log, Unavailable};
 use crate::proposer::Proposer;
 use crate::replica::Replica;
@@ -254,7 +254,7 @@ impl Service {
         if self.0.disk.room() != Room::Ample && Lane::of(command) == Lane::New {
             return Err(Failure::DiskFull);
         }
-        check_size(command)
+        bounds::check(command)
     }
 
     /// Answers a query. It should look at a bounded part of the state: commands wait while it does.
@@ -446,43 +446,6 @@ pub fn random_lease_id() -> LeaseId {
             return id;
         }
     }
-}
-
-fn check_size(command: &Command) -> Result<(), Failure> {
-    match rough_size(command) {
-        size if size > COMMAND_BYTES_MAX => Err(Failure::TooLarge { size, max: COMMAND_BYTES_MAX }),
-        _ => Ok(()),
-    }
-}
-
-/// Roughly how many bytes a command takes in the log, counted without encoding it.
-fn rough_size(command: &Command) -> usize {
-    let asks = |asks: &Asks| asks.claims.iter().map(|ask| ask.resource.as_str().len() + 8).sum::<usize>();
-    let variable = match command {
-        Command::Grant(grant) | Command::GrantAnew(grant) => grant.metadata.size() + asks(&grant.asks),
-        Command::Claim(claim) => asks(&claim.asks),
-        Command::ClaimMarked(marked) => asks(&marked.claim.asks) + KEY_MAX + marked.marker.value.len(),
-        Command::Renew(renew) => renew.leases.len() * 8,
-        Command::Write(write) => write_size(write),
-        Command::Revoke(revoke) => revoke.reason.len(),
-        Command::AskHandover(ask) => ask.reason.as_ref().map_or(0, |reason| reason.len()),
-        Command::Release(_) | Command::Unclaim(_) | Command::Leave(_) | Command::Configure(_) => 0,
-    };
-    variable + 1024
-}
-
-fn write_size(write: &Write) -> usize {
-    let step = |op: &WriteOp| match op {
-        WriteOp::Put { key, value, .. } => key.as_bytes().len() + value.as_ref().map_or(0, |value| value.len()),
-        WriteOp::Delete { .. } | WriteOp::Read { .. } => 2 * KEY_MAX,
-        WriteOp::Nested(write) => write_size(write),
-    };
-    let compared = |compare: &Compare| match &compare.operand {
-        Operand::Value(value) => value.len() + KEY_MAX,
-        Operand::Version(_) | Operand::Created(_) | Operand::Modified(_) | Operand::Lease(_) => KEY_MAX,
-    };
-    let steps = write.then.iter().chain(&write.otherwise).map(step).sum::<usize>();
-    steps + write.compares.iter().map(compared).sum::<usize>()
 }
 
 /// Looks at the disk now and then, so that refusals begin before the log notices.

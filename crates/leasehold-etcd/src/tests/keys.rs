@@ -1,5 +1,6 @@
 //! Keys as they are and as they were.
 
+use leasehold_core::WRITE_DEPTH_MAX;
 use leasehold_service::Options;
 use tonic::{Request, Status};
 
@@ -149,6 +150,26 @@ async fn a_key_is_written_once_in_a_transaction_but_in_both_of_its_branches_if_n
     let many = "etcdserver: too many operations in txn request".to_owned();
     assert_eq!(refused((0..129).map(|_| delete_op("a", "")).collect()).await, Err(many.clone()));
     assert_eq!(refused(vec![txn_op((0..129).map(|_| delete_op("a", "")).collect(), vec![])]).await, Err(many));
+}
+
+#[tokio::test]
+async fn a_transaction_nested_too_deep_is_refused_and_does_no_harm() {
+    let dialect = fresh().await;
+    let nested = async |levels: usize| {
+        let innermost = TxnRequest { success: vec![put_op("deep")], ..TxnRequest::default() };
+        let around = |within, _| TxnRequest {
+            success: vec![op(request_op::Request::RequestTxn(within))],
+            ..TxnRequest::default()
+        };
+        let request = (1..levels).fold(innermost, around);
+        dialect.txn(Request::new(request)).await.map(drop).map_err(|status| status.message().to_owned())
+    };
+    assert_eq!(nested(WRITE_DEPTH_MAX).await, Ok(()));
+    for levels in [WRITE_DEPTH_MAX + 1, 30] {
+        let refused = nested(levels).await.unwrap_err();
+        assert!(refused.contains("levels of nested writes"), "{refused}");
+    }
+    assert_eq!(nested(1).await, Ok(()), "the log can still be read");
 }
 
 #[tokio::test]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use leasehold_core::{
     Ask, AskHandover, Asks, Binding, Caller, Claim, ClaimMarked, Class, Command, Compare, Grant, Holder, Identity, Key,
     KeyRange, LeaseId, LeaseTime, Leave, Limits, Marker, Metadata, Mode, Namespace, Once, Operand, Patience, Relation,
-    Release, Renew, Request, ResourceName, Revision, Revoke, Rights, Span, State, Token, Ttl, Unclaim, Write, WriteOp,
+    Release, Renew, Request, ResourceName, Revision, Revoke, Rights, Span, State, Token, Ttl, Unclaim, WRITE_DEPTH_MAX,
+    Write, WriteOp,
 };
 
 use crate::Source;
@@ -103,7 +104,7 @@ fn command(source: &mut Source<'_>, state: &State, namespace: &Namespace) -> Com
             Command::ClaimMarked(ClaimMarked { claim, marker })
         }
         // Limits seldom: many of them refuse everything that follows.
-        _ if !source.chance(24) => Command::Write(write(source)),
+        _ if !source.chance(24) => Command::Write(write(source, 1)),
         _ => Command::Configure(Box::new(limits(source))),
     }
 }
@@ -163,11 +164,12 @@ fn unclaim(source: &mut Source<'_>, state: &State, namespace: &Namespace) -> Com
     Command::Unclaim(Unclaim { lease, once: once(source), resource, token })
 }
 
-fn write(source: &mut Source<'_>) -> Write {
+/// A write at a level of nesting, with others within it down to the deepest that fits the log.
+fn write(source: &mut Source<'_>, level: usize) -> Write {
     let session = source.chance(60).then(|| (lease(source), Once { seq: source.number(), acked: source.number() }));
     let compares = (0..source.below(3)).map(|_| compare(source)).collect();
-    let then = (0..source.below(4)).map(|_| step(source)).collect();
-    let otherwise = (0..source.below(3)).map(|_| step(source)).collect();
+    let then = (0..source.below(4)).map(|_| step(source, level)).collect();
+    let otherwise = (0..source.below(3)).map(|_| step(source, level)).collect();
     Write { session, compares, then, otherwise }
 }
 
@@ -183,7 +185,7 @@ fn compare(source: &mut Source<'_>) -> Compare {
     Compare { range: range(source), relation, operand }
 }
 
-fn step(source: &mut Source<'_>) -> WriteOp {
+fn step(source: &mut Source<'_>, level: usize) -> WriteOp {
     match source.below(7) {
         0..3 => WriteOp::Put {
             key: key(source),
@@ -195,8 +197,8 @@ fn step(source: &mut Source<'_>) -> WriteOp {
             },
         },
         3 | 4 => WriteOp::Delete { range: range(source) },
-        5 => WriteOp::Nested(Box::new(write(source))),
-        _ => WriteOp::Read { range: range(source), limit: source.number() as u32 },
+        5 if level < WRITE_DEPTH_MAX => WriteOp::Nested(Box::new(write(source, level + 1))),
+        5.. => WriteOp::Read { range: range(source), limit: source.number() as u32 },
     }
 }
 
