@@ -21,7 +21,6 @@ const PIECE: usize = 512;
 #[derive(Debug)]
 pub struct Feed {
     replica: Arc<Replica>,
-    revisions: watch::Receiver<Revision>,
     stop: watch::Receiver<bool>,
     /// Everything up to here was given away.
     seen: Revision,
@@ -40,7 +39,6 @@ impl Feed {
         stop: watch::Receiver<bool>,
         since: Option<Revision>,
     ) -> Result<Feed, Failure> {
-        let revisions = replica.revisions();
         let present = replica.look(|state| state.revision());
         let since = since.unwrap_or(present);
         if since > present {
@@ -48,7 +46,7 @@ impl Feed {
         }
         replica.changes(since, 0).map_err(|oldest| Failure::Compacted { oldest })?;
         let seen = if planted::is(Bug::EventTwiceOnResume) { Revision(since.0.saturating_sub(1)) } else { since };
-        Ok(Feed { replica, revisions, stop, seen })
+        Ok(Feed { replica, stop, seen })
     }
 
     /// Everything up to this revision was given away.
@@ -58,7 +56,7 @@ impl Feed {
 
     /// The next changes that are already there; none if all were given away.
     pub fn ready(&mut self) -> Result<Option<Vec<Arc<Change>>>, Gone> {
-        let newest = *self.revisions.borrow_and_update();
+        let newest = self.replica.revision();
         if self.seen >= newest {
             return Ok(None);
         }
@@ -78,14 +76,19 @@ impl Feed {
         Ok(Some(changes))
     }
 
-    /// Returns when there may be more, or the service stops; tells whether it goes on.
+    /// Returns when there is more, or the service stops; tells whether it goes on.
     pub async fn moved(&mut self) -> bool {
-        if *self.stop.borrow() {
-            return false;
-        }
-        tokio::select! {
-            changed = self.revisions.changed() => changed.is_ok(),
-            _ = self.stop.wait_for(|stopped| *stopped) => false,
+        loop {
+            // First to be woken, then to look: what comes in between is not missed.
+            let mut moved = std::pin::pin!(self.replica.moved());
+            moved.as_mut().enable();
+            if self.is_over() {
+                return false;
+            }
+            if self.seen < self.replica.revision() {
+                return true;
+            }
+            moved.await;
         }
     }
 

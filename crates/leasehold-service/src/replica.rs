@@ -15,6 +15,7 @@ use leasehold_core::{
 };
 use leasehold_log::{BODY_VERSION, BodyError, Origin, open, read_body, write_body};
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::attached::Attached;
@@ -48,6 +49,8 @@ pub struct Replica {
     pulse: Mutex<Pulse>,
     applied: Notify,
     revision: watch::Sender<Revision>,
+    /// Wakes feeds, those that began to wait first before the others.
+    moved: Notify,
     pub(crate) parking: Parking,
     pub(crate) pending: Arc<Pending>,
     pub(crate) attached: Attached,
@@ -68,6 +71,7 @@ impl Replica {
             pulse: Mutex::default(),
             applied: Notify::new(),
             revision: watch::Sender::new(Revision(0)),
+            moved: Notify::new(),
             parking: Parking::default(),
             pending: Arc::default(),
             attached: Attached::default(),
@@ -94,12 +98,27 @@ impl Replica {
 
     /// The lease time and revision that were last applied, without a look at the state.
     pub(crate) fn present(&self) -> (LeaseTime, Revision) {
-        (self.pulse().now, *self.revision.borrow())
+        (self.pulse().now, self.revision())
     }
 
     /// The newest applied revision, and every later one.
     pub(crate) fn revisions(&self) -> watch::Receiver<Revision> {
         self.revision.subscribe()
+    }
+
+    /// The newest applied revision.
+    pub(crate) fn revision(&self) -> Revision {
+        *self.revision.borrow()
+    }
+
+    /// Returns when a later revision was applied, or feeds were told to look.
+    pub(crate) fn moved(&self) -> Notified<'_> {
+        self.moved.notified()
+    }
+
+    /// Has all feeds look whether they go on.
+    pub(crate) fn wake_feeds(&self) {
+        self.moved.notify_waiters();
     }
 
     pub(crate) fn pulse(&self) -> Pulse {
@@ -177,7 +196,9 @@ impl Replica {
     fn publish(&self, pulse: Pulse, revision: Revision) {
         *self.pulse.lock() = pulse;
         self.applied.notify_one();
-        self.revision.send_if_modified(|present| std::mem::replace(present, revision) != revision);
+        if self.revision.send_if_modified(|present| std::mem::replace(present, revision) != revision) {
+            self.wake_feeds();
+        }
     }
 }
 

@@ -347,6 +347,7 @@ impl Service {
             self.0.lanes.refuse_all(&Failure::ShuttingDown { may_have_happened: false });
         }
         self.0.stop.send_replace(true);
+        self.0.replica.wake_feeds();
     }
 
     /// Tells whether the service was told to stop and has done so.

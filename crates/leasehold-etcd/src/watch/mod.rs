@@ -50,7 +50,7 @@ impl Dialect {
         let begin = async move {
             let feed = dialect.service().feed(&dialect.caller(), dialect.namespace(), None).await;
             match feed.map_err(refused) {
-                Ok(feed) => stream::unfold(Watches::new(dialect, requests, feed), Watches::step).boxed(),
+                Ok(feed) => stream::unfold(Box::new(Watches::new(dialect, requests, feed)), Watches::step).boxed(),
                 Err(status) => stream::iter([Err(status)]).boxed(),
             }
         };
@@ -72,6 +72,8 @@ struct Watches {
     ready: VecDeque<WatchResponse>,
     /// Whether the client wants to know how far the stream is.
     progress_asked: bool,
+    /// Whether any watch ever wanted to be told of progress, and when it is told next.
+    wants_progress: bool,
     progress_due: Instant,
     is_over: bool,
 }
@@ -89,12 +91,13 @@ impl Watches {
             next_id: 0,
             ready: VecDeque::new(),
             progress_asked: false,
-            progress_due: Instant::now() + PROGRESS,
+            wants_progress: false,
+            progress_due: Instant::now(),
             is_over: false,
         }
     }
 
-    async fn step(mut self) -> Option<(Result<WatchResponse, Status>, Watches)> {
+    async fn step(mut self: Box<Watches>) -> Option<(Result<WatchResponse, Status>, Box<Watches>)> {
         if self.is_over {
             return None;
         }
@@ -122,8 +125,8 @@ impl Watches {
                     None => self.requests = None,
                 },
                 goes_on = self.feed.moved() => if !goes_on { return Err(EtcdError::Stopped.into()) },
-                () = tokio::time::sleep_until(self.progress_due) => self.tell_progress(),
-                () = tokio::time::sleep_until(look), if self.require_leader => self.look_for_leader()?,
+                () = at(self.progress_due, self.wants_progress) => self.tell_progress(),
+                () = at(look, self.require_leader) => self.look_for_leader()?,
             }
         }
     }
@@ -182,6 +185,9 @@ impl Watches {
                     return Ok(());
                 }
             }
+        }
+        if one.progress_notify && !std::mem::replace(&mut self.wants_progress, true) {
+            self.progress_due = Instant::now() + PROGRESS;
         }
         self.watches.insert(id, one);
         Ok(())
@@ -305,6 +311,14 @@ impl Watches {
             Err(_) => self.leaderless += 1,
         }
         if self.leaderless < LEADERLESS_LOOKS { Ok(()) } else { Err(EtcdError::NoLeader.into()) }
+    }
+}
+
+/// Returns at a moment that is wanted; never at another. A timer is not even made for that.
+async fn at(moment: Instant, wanted: bool) {
+    match wanted {
+        true => tokio::time::sleep_until(moment).await,
+        false => std::future::pending().await,
     }
 }
 
