@@ -1,14 +1,13 @@
 //! Measures the service in process, and the client over its stream: every answer comes after fdatasync.
 //!
-//! `cargo xtask bench` runs everything; `cargo xtask bench -- grants expiry` runs some; `cargo xtask bench --compare`
-//! puts whole systems side by side instead. Figures are printed, not asserted: they belong to a machine, and
-//! docs/operations/performance.md says to which.
+//! `cargo xtask bench` runs everything; `cargo xtask bench -- grants expiry` runs some. Figures are printed, not asserted:
+//! they belong to a machine, and docs/operations/performance.md says to which. Whole systems are put side by side by
+//! `cargo xtask bench --compare`, which is a package of its own.
 
 #![allow(clippy::print_stdout, reason = "figures go to stdout")]
 
 mod client;
 mod cluster;
-mod compare;
 mod expiry;
 mod figures;
 mod grants;
@@ -24,11 +23,6 @@ fn main() -> std::process::ExitCode {
         && serve == client::SERVE
     {
         return client::serve(address, directory);
-    }
-    if let [compare, words @ ..] = &wanted[..]
-        && compare == compare::COMPARE
-    {
-        return compare::run(words);
     }
     let all: [(&str, fn()); 13] = [
         ("disk", grants::disk),

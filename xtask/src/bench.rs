@@ -1,14 +1,17 @@
 //! Measuring: the service alone, or whole systems side by side.
 //!
 //! The comparison drives etcd's wire with the client that most programs in Rust use, and that one needs protoc to be
-//! built. So it is a feature of the bench, built only where there is a protoc.
+//! built. So it is a feature of a package of its own, built only where there is a protoc. That package links clients only,
+//! so that it is built in a fraction of the time of the server.
 
 use std::path::{Path, PathBuf};
 
 use crate::{cargo, peers, step};
 
-/// The package that measures.
-pub(crate) const PACKAGE: &str = "leasehold-bench";
+/// The package that measures the service alone.
+const ALONE: &str = "leasehold-bench";
+/// The package that puts systems side by side.
+pub(crate) const COMPARED: &str = "leasehold-compare";
 /// The word that puts systems side by side.
 const COMPARE: &str = "--compare";
 
@@ -17,7 +20,7 @@ pub(crate) fn run(words: &[String]) -> bool {
     match words {
         [compare, more @ ..] if compare == COMPARE => compare_systems(more),
         _ => {
-            let mut arguments = vec!["run", "--release", "--locked", "--package", PACKAGE];
+            let mut arguments = vec!["run", "--release", "--locked", "--package", ALONE];
             arguments.extend(words.iter().map(String::as_str));
             cargo("bench", &arguments, &[])
         }
@@ -38,7 +41,7 @@ fn compare_systems(words: &[String]) -> bool {
         return false;
     };
     environment.extend(tools.iter().map(|(name, value)| (&**name, &**value)));
-    let mut arguments = vec!["run", "--release", "--locked", "--package", PACKAGE, "--features", "etcd", "--", COMPARE];
+    let mut arguments = vec!["run", "--release", "--locked", "--package", COMPARED, "--features", "etcd", "--"];
     let (binary, out) = (target().join("release/lease"), target().join("bench"));
     let (binary, out) = (binary.display().to_string(), out.display().to_string());
     arguments.extend(["--out", &out]);

@@ -65,8 +65,8 @@ fn everything(name: &str, command: &[&str], more: &[&str], environment: &[(&str,
     let mut arguments = [command, &["--workspace", "--all-features", "--locked"]].concat();
     let tools = bench::tools(environment);
     if tools.is_none() {
-        eprintln!("   SKIPPED: the bench, because its client of etcd needs protoc to be built");
-        arguments.extend(["--exclude", bench::PACKAGE]);
+        eprintln!("   SKIPPED: the comparison, because its client of etcd needs protoc to be built");
+        arguments.extend(["--exclude", bench::COMPARED]);
     }
     let tools = tools.unwrap_or_default();
     let tools = tools.iter().map(|(name, value)| (&**name, &**value));

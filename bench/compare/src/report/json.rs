@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{Report, Row};
-use crate::compare::sample::Sample;
-use crate::compare::workload::Measure;
+use crate::sample::Sample;
+use crate::workload::Measure;
 
 pub(super) fn text(report: &Report) -> String {
     let machine = &report.machine;

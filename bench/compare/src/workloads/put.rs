@@ -1,9 +1,9 @@
 //! Values written under keys: each caller has a hundred keys of its own and writes them in turn.
 
-use crate::compare::client::{Work, Writer};
-use crate::compare::load::{self, Caller};
-use crate::compare::sample::Sample;
-use crate::compare::workload::{Connections, Measure, Stage, Workload};
+use crate::client::{Work, Writer};
+use crate::load::{self, Caller};
+use crate::sample::Sample;
+use crate::workload::{Connections, Measure, Stage, Workload};
 
 const KEYS: u64 = 100;
 const VALUE: [u8; 64] = [b'v'; 64];

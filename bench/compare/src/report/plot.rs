@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::table::short;
 use super::{Report, Row};
-use crate::compare::workload::Measure;
+use crate::workload::Measure;
 
 const WIDTH: f64 = 860.0;
 const LABELS: f64 = 300.0;

@@ -1,9 +1,9 @@
 //! Leases granted that nothing is bound to.
 
-use crate::compare::client::{Granter, Work};
-use crate::compare::load::{self, Caller};
-use crate::compare::sample::Sample;
-use crate::compare::workload::{Connections, Measure, Stage, Workload};
+use crate::client::{Granter, Work};
+use crate::load::{self, Caller};
+use crate::sample::Sample;
+use crate::workload::{Connections, Measure, Stage, Workload};
 
 struct Grant {
     callers: usize,

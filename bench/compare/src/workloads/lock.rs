@@ -1,9 +1,9 @@
 //! Locks taken and given back where nobody else wants them; an operation is both.
 
-use crate::compare::client::{Life, Locker, Work};
-use crate::compare::load::{self, Caller};
-use crate::compare::sample::Sample;
-use crate::compare::workload::{Connections, Measure, Stage, Workload};
+use crate::client::{Life, Locker, Work};
+use crate::load::{self, Caller};
+use crate::sample::Sample;
+use crate::workload::{Connections, Measure, Stage, Workload};
 
 struct Lock {
     callers: usize,

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use crate::compare::client::{Client, Watcher, Work, Writer};
-use crate::compare::load::{self, Caller};
-use crate::compare::sample::{Latencies, Sample};
-use crate::compare::workload::{Connections, Measure, Stage, Window, Workload};
+use crate::client::{Client, Watcher, Work, Writer};
+use crate::load::{self, Caller};
+use crate::sample::{Latencies, Sample};
+use crate::workload::{Connections, Measure, Stage, Window, Workload};
 
 /// What is watched.
 const PREFIX: &str = "watched/";

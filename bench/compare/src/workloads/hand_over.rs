@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use tokio::task::JoinSet;
 
-use crate::compare::client::{Life, Locker, Work};
-use crate::compare::load::finish;
-use crate::compare::sample::{Latencies, Sample};
-use crate::compare::workload::{Connections, Measure, Stage, Window, Workload};
+use crate::client::{Life, Locker, Work};
+use crate::load::finish;
+use crate::sample::{Latencies, Sample};
+use crate::workload::{Connections, Measure, Stage, Window, Workload};
 
 const NAME: &str = "wanted";
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::etcd_wire;
-use crate::compare::client::{Client, Work};
-use crate::compare::process::{Server, command, free_address, program, version};
-use crate::compare::system::{About, Running, System};
+use crate::client::{Client, Work};
+use crate::process::{Server, command, free_address, program, version};
+use crate::system::{About, Running, System};
 
 /// Where the program is.
 const VARIABLE: &str = "LEASEHOLD_ETCD";

@@ -1,6 +1,6 @@
 //! What stands for the client of etcd where it was not built: it says so.
 
-use crate::compare::client::{Client, Work};
+use crate::client::{Client, Work};
 
 pub(super) const CLIENT: &str = "none";
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Report, Row};
-use crate::compare::workload::Measure;
+use crate::workload::Measure;
 
 pub(super) fn markdown(report: &Report) -> String {
     let mut text = String::new();
@@ -69,7 +69,7 @@ fn table(text: &mut String, report: &Report, kind: &str) -> std::fmt::Result {
 
 /// The least and the most of what is compared, over all runs.
 fn range(row: &Row) -> (String, String) {
-    let figure = |sample: &crate::compare::sample::Sample| match row.measure {
+    let figure = |sample: &crate::sample::Sample| match row.measure {
         Measure::Rate => sample.rate,
         Measure::Latency => sample.p50_ms,
     };

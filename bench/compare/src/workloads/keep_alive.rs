@@ -1,9 +1,9 @@
 //! Leases kept alive: by many clients one at a time, and by one client many under way together.
 
-use crate::compare::client::{Renewer, Work};
-use crate::compare::load::{self, Caller};
-use crate::compare::sample::Sample;
-use crate::compare::workload::{Connections, Measure, Stage, Workload};
+use crate::client::{Renewer, Work};
+use crate::load::{self, Caller};
+use crate::sample::Sample;
+use crate::workload::{Connections, Measure, Stage, Workload};
 
 struct KeepAlive {
     clients: usize,

@@ -1,12 +1,9 @@
-//! What is measured, and for how long: the words behind `--compare`.
+//! What is measured, and for how long: the words behind `cargo xtask bench --compare`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The word that makes this program compare.
-pub(crate) const COMPARE: &str = "--compare";
-
-const USAGE: &str = "--compare [--only WORKLOAD,..] [--systems NAME,..] [--runs N] [--seconds S] [--quick] \
+const USAGE: &str = "cargo xtask bench --compare [--only WORKLOAD,..] [--systems NAME,..] [--runs N] [--seconds S] [--quick] \
      [--calm CORES] [--out DIR]";
 
 /// What is measured, and for how long.
@@ -28,7 +25,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the words behind `--compare`.
+    /// Reads the words of the command line.
     pub(crate) fn read(words: &[String]) -> Result<Options, String> {
         let mut options = Options {
             only: Vec::new(),

@@ -11,7 +11,7 @@ use tonic::transport::Endpoint;
 use tonic::{Request, Streaming};
 use tonic_prost::ProstCodec;
 
-use crate::compare::client::{Client, Granter, Life, Locker, Renewer, Watcher, Work, Writer};
+use crate::client::{Client, Granter, Life, Locker, Renewer, Watcher, Work, Writer};
 
 pub(super) const CLIENT: &str = "etcd-client 0.21.1";
 

@@ -3,6 +3,10 @@
 //! Every measurement starts its servers anew in an empty directory as processes of their own and ends them by their ids.
 //! Systems take turns within a run, in an order that turns with it, so that a machine that grows slower does so for all; the
 //! medians of all runs are what is told. A further system is a file in `systems/`, a further workload one in `workloads/`.
+//! `cargo xtask bench --compare` builds the binary that is measured, finds the other servers, and runs this program, which
+//! links clients only.
+
+#![allow(clippy::print_stdout, reason = "figures go to stdout")]
 
 mod client;
 mod load;
@@ -19,12 +23,16 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-pub(crate) use self::options::COMPARE;
-use self::options::Options;
-use self::report::{Report, Row};
-use self::sample::Sample;
-use self::system::{Running, System};
-use self::workload::{Stage, Workload};
+use tokio::runtime::Runtime;
+
+use crate::options::Options;
+use crate::report::{Report, Row};
+use crate::sample::Sample;
+use crate::system::{Running, System};
+use crate::workload::{Stage, Workload};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How long a server may take until it serves.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -34,9 +42,9 @@ const AGAIN_AFTER: Duration = Duration::from_secs(3);
 /// How often it is asked whether it does.
 const ASKED_EVERY: Duration = Duration::from_millis(20);
 
-/// Compares what the words behind `--compare` want compared.
-pub(crate) fn run(words: &[String]) -> ExitCode {
-    match Options::read(words).and_then(|options| compare(&options)) {
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match Options::read(&words).and_then(|options| compare(&options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("error: {why}");
@@ -54,7 +62,7 @@ fn compare(options: &Options) -> Result<(), String> {
         return Err("nothing of that name can be measured".to_owned());
     }
     std::fs::create_dir_all(&options.out).map_err(|error| format!("{}: {error}", options.out.display()))?;
-    let runtime = crate::setup::runtime();
+    let runtime = runtime();
     let mut report = Report::new(&systems, options);
     for workload in &workloads {
         report.rows.extend(systems.iter().map(|system| Row::new(&**workload, &**system)));
@@ -71,6 +79,13 @@ fn compare(options: &Options) -> Result<(), String> {
         }
     }
     report.write(&options.out)
+}
+
+/// Half of the cores: the servers need the others.
+fn runtime() -> Runtime {
+    let workers = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1));
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(workers).enable_all().build().expect("threads can be started")
 }
 
 /// A measurement while others leave the machine alone, if that is wanted; the last one if they never do.

@@ -116,8 +116,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::compare::client::Client;
-    use crate::compare::system::{About, Running, System};
+    use crate::client::Client;
+    use crate::system::{About, Running, System};
 
     /// A system that is never started.
     struct Nothing;
