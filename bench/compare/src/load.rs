@@ -126,8 +126,11 @@ mod tests {
         fn name(&self) -> &'static str {
             "nothing"
         }
+        fn find(&self) -> Result<(), String> {
+            Ok(())
+        }
         fn about(&self) -> About {
-            About { version: String::new(), durability: "", fencing: "", client: "" }
+            About { version: String::new(), durability: "", fencing: "", queue: "", client: "" }
         }
         fn start(&self, _directory: &Path) -> Result<Running, String> {
             Ok(Running { endpoint: String::new(), servers: Vec::new() })

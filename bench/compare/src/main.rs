@@ -56,6 +56,13 @@ fn main() -> ExitCode {
 fn compare(options: &Options) -> Result<(), String> {
     let mut systems = systems::all();
     systems.retain(|system| options.wants_system(system.name()));
+    systems.retain(|system| match system.find() {
+        Ok(()) => true,
+        Err(why) => {
+            eprintln!("{} is left out: {why}", system.name());
+            false
+        }
+    });
     let mut workloads = workloads::all();
     workloads.retain(|workload| options.wants_workload(workload.kind(), &workload.case()));
     if systems.is_empty() || workloads.is_empty() {

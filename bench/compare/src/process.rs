@@ -1,20 +1,29 @@
 //! Processes of the systems that are measured: started with their output in a file, ended by their own ids, and asked
-//! what they have used.
+//! what they have used, with the processes they started themselves.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// Where the shared libraries are that came with servers of other systems.
 const LIBRARIES: &str = "LEASEHOLD_PEER_LIBRARIES";
+
+/// Where `/proc/PID/stat` has the time of a process behind its name, and that of its children which are gone.
+const OF_ITSELF: Range<usize> = 11..13;
+const WITH_THOSE_GONE: Range<usize> = 11..15;
 
 /// A server's process. It is ended when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     process: Child,
     log: PathBuf,
+    /// What ends it without cleaning up.
+    end: Signal,
 }
 
 impl Server {
@@ -25,12 +34,27 @@ impl Server {
         let both = log.try_clone().map_err(|error| format!("{}: {error}", path.display()))?;
         let name = command.get_program().to_string_lossy().into_owned();
         let started = command.stdin(Stdio::null()).stdout(both).stderr(log).spawn();
-        Ok(Server { process: started.map_err(|error| format!("{name}: {error}"))?, log: path })
+        let process = started.map_err(|error| format!("{name}: {error}"))?;
+        Ok(Server { process, log: path, end: Signal::KILL })
     }
 
-    /// What it has used so far.
+    /// Lets another signal end it: one that also ends what it has started.
+    pub(crate) fn end_with(&mut self, signal: Signal) {
+        self.end = signal;
+    }
+
+    /// What it has used so far, with all the processes it started.
     pub(crate) fn usage(&self) -> Usage {
-        Usage::of(&self.process.id().to_string())
+        let mut family = vec![self.process.id().to_string()];
+        let mut used = Usage::default();
+        let mut at = 0;
+        while let Some(process) = family.get(at) {
+            used = used.and(Usage::of_server(process, at > 0));
+            let children = read(process, &format!("task/{process}/children"));
+            family.extend(children.split_whitespace().map(str::to_owned));
+            at += 1;
+        }
+        used
     }
 
     /// The last thing it said.
@@ -43,7 +67,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // It keeps nothing that anybody needs.
-        let _ = self.process.kill();
+        let _ = kill_process(Pid::from_child(&self.process), self.end);
         let _ = self.process.wait();
     }
 }
@@ -65,16 +89,27 @@ impl Usage {
 
     /// What several processes have used together.
     pub(crate) fn all(servers: &[Server]) -> Usage {
-        servers
-            .iter()
-            .map(Server::usage)
-            .fold(Usage::default(), |sum, one| Usage { cpu: sum.cpu + one.cpu, peak_rss: sum.peak_rss + one.peak_rss })
+        servers.iter().map(Server::usage).fold(Usage::default(), Usage::and)
+    }
+
+    fn and(self, other: Usage) -> Usage {
+        Usage { cpu: self.cpu + other.cpu, peak_rss: self.peak_rss + other.peak_rss }
     }
 
     fn of(process: &str) -> Usage {
-        let read = |file: &str| fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
-        Usage { cpu: cpu(&read("stat")), peak_rss: peak_rss(&read("status")) }
+        Usage { cpu: cpu(&read(process, "stat"), OF_ITSELF), peak_rss: bytes(&read(process, "status"), "VmHWM:") }
     }
+
+    /// What one process of a server has used, and what those have that it started and that are gone. They share their
+    /// memory with the one that `started` them; beside its peak only what they have for themselves counts.
+    fn of_server(process: &str, started: bool) -> Usage {
+        let memory = if started { "RssAnon:" } else { "VmHWM:" };
+        Usage { cpu: cpu(&read(process, "stat"), WITH_THOSE_GONE), peak_rss: bytes(&read(process, "status"), memory) }
+    }
+}
+
+fn read(process: &str, file: &str) -> String {
+    fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default()
 }
 
 /// Processor time of everybody on this machine, and what its host took from it.
@@ -92,15 +127,15 @@ fn busy(stat: &str) -> Duration {
 }
 
 /// The processor time in `/proc/PID/stat`, where the program's name may contain anything.
-fn cpu(stat: &str) -> Duration {
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-    Duration::from_millis((ticks(11) + ticks(12)) * 1000 / rustix::param::clock_ticks_per_second())
+fn cpu(stat: &str, of: Range<usize>) -> Duration {
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(of.start).take(of.len()).filter_map(|text| text.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
 }
 
-/// The peak in `/proc/PID/status`.
-fn peak_rss(status: &str) -> u64 {
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();
+/// A figure in `/proc/PID/status`.
+fn bytes(status: &str, name: &str) -> u64 {
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or_default() * 1024
 }
 
@@ -111,7 +146,9 @@ pub(crate) fn program(variable: &str, name: &str) -> Result<PathBuf, String> {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut found = std::env::split_paths(&path).map(|folder| folder.join(name));
-    found.find(|file| file.is_file()).ok_or_else(|| format!("there is no `{name}`; set {variable}"))
+    found.find(|file| file.is_file()).ok_or_else(|| {
+        format!("there is no `{name}` here; `cargo xtask bench --compare` fetches it, or {variable} says where it is")
+    })
 }
 
 /// A command with the libraries that came with servers of other systems.
@@ -141,10 +178,11 @@ mod tests {
 
     #[test]
     fn processor_time_is_read_behind_any_name_of_a_program() {
-        let stat = "42 (a (b) c) S 1 42 42 0 -1 4194304 1 0 0 0 150 50 0 0 20 0 4 0 100";
+        let stat = "42 (a (b) c) S 1 42 42 0 -1 4194304 1 0 0 0 150 50 7 3 20 0 4 0 100";
         let ticks = rustix::param::clock_ticks_per_second();
-        assert_eq!(cpu(stat), Duration::from_millis(200 * 1000 / ticks));
-        assert_eq!(cpu(""), Duration::ZERO);
+        assert_eq!(cpu(stat, OF_ITSELF), Duration::from_millis(200 * 1000 / ticks));
+        assert_eq!(cpu(stat, WITH_THOSE_GONE), Duration::from_millis(210 * 1000 / ticks));
+        assert_eq!(cpu("", OF_ITSELF), Duration::ZERO);
     }
 
     #[test]
@@ -156,7 +194,25 @@ mod tests {
 
     #[test]
     fn the_peak_of_memory_is_in_bytes() {
-        assert_eq!(peak_rss("Name:\tlease\nVmHWM:\t    2048 kB\nVmRSS:\t 1024 kB\n"), 2 << 20);
+        assert_eq!(bytes("Name:\tlease\nVmHWM:\t    2048 kB\nVmRSS:\t 1024 kB\n", "VmHWM:"), 2 << 20);
         assert!(Usage::own().peak_rss > 0);
+    }
+
+    #[test]
+    fn what_a_server_has_started_counts_with_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut shell = Command::new("sh");
+        // The busy one is a child, and ends by itself; its parent only waits.
+        let busy = "(i=0; while [ $i -lt 5000000 ]; do i=$((i+1)); done) & echo $! > child; wait";
+        shell.args(["-c", busy]).current_dir(directory.path());
+        let server = Server::start(shell, directory.path()).unwrap();
+        let begun = std::time::Instant::now();
+        while server.usage().cpu < Duration::from_millis(50) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", server.usage());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let child: i32 = fs::read_to_string(directory.path().join("child")).unwrap().trim().parse().unwrap();
+        drop(server);
+        let _ = kill_process(Pid::from_raw(child).unwrap(), Signal::KILL);
     }
 }

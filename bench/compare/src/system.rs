@@ -10,6 +10,9 @@ pub(crate) trait System: Send + Sync {
     /// What it is called on the command line and in tables.
     fn name(&self) -> &'static str;
 
+    /// Makes sure that all it needs is on this machine; if not, tells what is missing and how to get it.
+    fn find(&self) -> Result<(), String>;
+
     /// What must be known to compare its figures with others.
     fn about(&self) -> About;
 
@@ -25,10 +28,12 @@ pub(crate) trait System: Send + Sync {
 pub(crate) struct About {
     /// What it says it is.
     pub(crate) version: String,
-    /// When an answer is given, and what a crash can take back.
+    /// When an answer is given, that to a release too, and what a crash can take back.
     pub(crate) durability: &'static str,
     /// What keeps a holder that was replaced from doing harm.
     pub(crate) fencing: &'static str,
+    /// In which order those are served who wait for a lock, and how they hear of it.
+    pub(crate) queue: &'static str,
     /// What it is driven with.
     pub(crate) client: &'static str,
 }

@@ -51,7 +51,13 @@ pub(crate) enum Connections {
 }
 
 impl Connections {
-    pub(crate) const BOTH: [Connections; 2] = [Connections::Own, Connections::Shared];
+    /// So many callers each, on connections of their own and on a shared one. One caller is alone on its connection in any
+    /// case.
+    pub(crate) fn cases<const N: usize>(callers: [usize; N]) -> impl Iterator<Item = (usize, Connections)> {
+        let both = [Connections::Own, Connections::Shared];
+        let all = callers.into_iter().flat_map(move |callers| both.map(|connections| (callers, connections)));
+        all.filter(|(callers, connections)| *callers > 1 || *connections == Connections::Own)
+    }
 
     pub(crate) fn word(self) -> &'static str {
         match self {

@@ -17,6 +17,7 @@ pub(super) fn text(report: &Report) -> String {
                 "version": about.version,
                 "durability": about.durability,
                 "fencing": about.fencing,
+                "queue": about.queue,
                 "client": about.client,
             })
         })

@@ -160,7 +160,13 @@ pub(crate) fn example() -> Report {
         samples,
         missing,
     };
-    let about = || About { version: "1 | 2".to_owned(), durability: "all", fencing: "none", client: "some" };
+    let about = || About {
+        version: "1 | 2".to_owned(),
+        durability: "all",
+        fencing: "none",
+        queue: "first come",
+        client: "some",
+    };
     Report {
         machine: Machine::here(),
         systems: vec![("old", about()), ("new", about()), ("broken", about())],

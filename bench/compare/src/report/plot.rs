@@ -13,7 +13,7 @@ const BAR: f64 = 16.0;
 const GAP: f64 = 12.0;
 const TOP: f64 = 56.0;
 /// One for each system, in order, again from the start if there are more.
-const COLOURS: [&str; 6] = ["#8a93a3", "#1f6feb", "#2da44e", "#bf8700", "#8250df", "#cf222e"];
+const COLOURS: [&str; 8] = ["#8a93a3", "#1f6feb", "#2da44e", "#bf8700", "#8250df", "#cf222e", "#1b7c83", "#24292f"];
 
 /// A file for each kind of work.
 pub(super) fn all(report: &Report) -> Vec<(String, String)> {

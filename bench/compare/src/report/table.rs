@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Report, Row};
+use crate::system::About;
 use crate::workload::Measure;
 
 pub(super) fn markdown(report: &Report) -> String {
@@ -24,10 +25,14 @@ fn head(text: &mut String, report: &Report) -> std::fmt::Result {
          meanwhile; × is how many times better than the first system.\n",
         machine.cores, machine.processor, machine.system, machine.load.0, machine.load.1, report.runs, report.seconds
     )?;
-    writeln!(text, "| system | version | an answer is given after | fencing | driven with |\n|---|---|---|---|---|")?;
+    writeln!(
+        text,
+        "| system | version | an answer is given after | fencing | who waits | driven with |\n|---|---|---|---|---|---|"
+    )?;
     for (name, about) in &report.systems {
         let version = about.version.replace('|', "/");
-        writeln!(text, "| {name} | {version} | {} | {} | {} |", about.durability, about.fencing, about.client)?;
+        let About { durability, fencing, queue, client, .. } = about;
+        writeln!(text, "| {name} | {version} | {durability} | {fencing} | {queue} | {client} |")?;
     }
     Ok(())
 }

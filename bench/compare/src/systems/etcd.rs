@@ -17,11 +17,16 @@ impl System for Etcd {
         "etcd"
     }
 
+    fn find(&self) -> Result<(), String> {
+        etcd_wire::find().and_then(|()| program(VARIABLE, "etcd")).map(drop)
+    }
+
     fn about(&self) -> About {
         About {
             version: program(VARIABLE, "etcd").map_or_else(|why| why, |program| version(&program)),
-            durability: "fdatasync before every answer; keep-alives in memory only, forgotten by a restart",
+            durability: "fdatasync, of grants and releases; keep-alives in memory only, forgotten by a restart",
             fencing: "revision of the lock's key, checked by the client in a transaction",
+            queue: "in order of arrival, by the revisions of their keys; each watches the one before it, in the server",
             client: etcd_wire::CLIENT,
         }
     }

@@ -6,11 +6,23 @@ mod etcd_wire;
 #[cfg(not(feature = "etcd"))]
 #[path = "no_etcd_wire.rs"]
 mod etcd_wire;
+mod leasehold;
 mod leasehold_etcd;
 
-use super::system::System;
+use std::fmt::Display;
+
+use crate::system::System;
 
 /// All systems; what others are compared with comes first.
 pub(crate) fn all() -> Vec<Box<dyn System>> {
-    vec![Box::new(etcd::Etcd), Box::new(leasehold_etcd::LeaseholdEtcd)]
+    vec![
+        Box::new(etcd::Etcd),
+        Box::new(leasehold_etcd::LeaseholdEtcd),
+        Box::new(leasehold::Leasehold),
+    ]
+}
+
+/// What went wrong, in words.
+fn said(error: impl Display) -> String {
+    error.to_string()
 }

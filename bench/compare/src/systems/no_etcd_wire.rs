@@ -3,7 +3,12 @@
 use crate::client::{Client, Work};
 
 pub(super) const CLIENT: &str = "none";
+const WHY: &str = "this was built without the client of etcd; `cargo xtask bench --compare` builds it";
+
+pub(super) fn find() -> Result<(), String> {
+    Err(WHY.to_owned())
+}
 
 pub(super) fn connect(_endpoint: &str) -> Work<'_, Box<dyn Client>> {
-    Box::pin(async { Err("built without the client of etcd; `cargo xtask bench --compare` builds it".to_owned()) })
+    Box::pin(async { Err(WHY.to_owned()) })
 }

@@ -38,7 +38,9 @@ impl Workload for HandOver {
             let clients = stage.clients(self.contenders, Connections::Own).await?;
             let mut lockers = Vec::new();
             for client in &clients {
-                let Some(locker) = client.locker(Life::Kept) else { return Ok(None) };
+                // Where no lease can be kept for several locks, each has its own.
+                let locker = client.locker(Life::Kept).or_else(|| client.locker(Life::PerLock));
+                let Some(locker) = locker else { return Ok(None) };
                 lockers.push(locker.await?);
             }
             let (latencies, window) = (Latencies::new(), stage.window());

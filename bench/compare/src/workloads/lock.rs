@@ -14,10 +14,9 @@ struct Lock {
 pub(super) fn all() -> Vec<Box<dyn Workload>> {
     let mut all: Vec<Box<dyn Workload>> = Vec::new();
     for life in [Life::Kept, Life::PerLock] {
-        let cases = [(1, Connections::Own), (64, Connections::Own), (64, Connections::Shared)];
-        all.extend(
-            cases.map(|(callers, connections)| Box::new(Lock { callers, connections, life }) as Box<dyn Workload>),
-        );
+        for (callers, connections) in Connections::cases([1, 16, 64, 256]) {
+            all.push(Box::new(Lock { callers, connections, life }));
+        }
     }
     all
 }

@@ -25,13 +25,8 @@ struct Put {
 
 pub(super) fn all() -> Vec<Box<dyn Workload>> {
     let mut all: Vec<Box<dyn Workload>> = Vec::new();
-    for callers in [1, 16, 64, 256] {
-        for connections in Connections::BOTH {
-            // One caller is alone on its connection in any case.
-            if callers > 1 || connections == Connections::Own {
-                all.push(Box::new(Put { callers, connections, pace: Pace::Closed }));
-            }
-        }
+    for (callers, connections) in Connections::cases([1, 16, 64, 256]) {
+        all.push(Box::new(Put { callers, connections, pace: Pace::Closed }));
     }
     for rate in [500, 2000] {
         all.push(Box::new(Put { callers: 64, connections: Connections::Own, pace: Pace::Open(rate) }));
