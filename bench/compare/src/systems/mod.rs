@@ -8,6 +8,7 @@ mod etcd_wire;
 mod etcd_wire;
 mod leasehold;
 mod leasehold_etcd;
+mod leasehold_http;
 
 use std::fmt::Display;
 
@@ -18,6 +19,7 @@ pub(crate) fn all() -> Vec<Box<dyn System>> {
     vec![
         Box::new(etcd::Etcd),
         Box::new(leasehold_etcd::LeaseholdEtcd),
+        Box::new(leasehold_http::LeaseholdHttp),
         Box::new(leasehold::Leasehold),
     ]
 }
