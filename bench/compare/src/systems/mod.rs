@@ -9,6 +9,7 @@ mod etcd_wire;
 mod leasehold;
 mod leasehold_etcd;
 mod leasehold_http;
+mod redis;
 
 use std::fmt::Display;
 
@@ -18,6 +19,8 @@ use crate::system::System;
 pub(crate) fn all() -> Vec<Box<dyn System>> {
     vec![
         Box::new(etcd::Etcd),
+        Box::new(redis::Redis::Always),
+        Box::new(redis::Redis::EverySecond),
         Box::new(leasehold_etcd::LeaseholdEtcd),
         Box::new(leasehold_http::LeaseholdHttp),
         Box::new(leasehold::Leasehold),
