@@ -30,9 +30,10 @@ pub(crate) fn run(words: &[String]) -> bool {
 /// Builds the binary that is measured and what measures it, finds the other servers, and compares.
 fn compare_systems(words: &[String]) -> bool {
     let mut found = Vec::new();
-    if !step("servers of other systems", || peers::environment().map(|servers| found = servers)) {
-        return false;
-    }
+    step("servers of other systems", || {
+        found = peers::compared();
+        Ok(())
+    });
     let mut environment: Vec<(&str, &str)> = found.iter().map(|(name, value)| (&**name, &**value)).collect();
     let Some(tools) = tools(&environment) else {
         eprintln!(

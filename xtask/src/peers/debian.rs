@@ -1,4 +1,5 @@
-//! Programs of other systems from Debian's packages: Redis, etcd and its `etcdctl`, PostgreSQL.
+//! Programs of other systems from Debian's packages: Redis, etcd and its `etcdctl`, PostgreSQL. Whatever runs on Java is in
+//! `java.rs`.
 //!
 //! What is on the machine is used as it is. What is missing is downloaded and unpacked into the cache, with the shared
 //! libraries it needs, so nothing is installed; only where that fails and it may is it installed.
@@ -109,20 +110,7 @@ impl Peer {
                 self.needed()?
             }
         };
-        let folder = cache.join("packages").join(self.name);
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let download = || run(Command::new("apt-get").arg("download").args(&packages).current_dir(&folder));
-        if download().is_err() {
-            // The versions that the machine knows of may be gone.
-            run(Command::new("apt-get").arg("update"))?;
-            download()?;
-        }
-        let files = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        for file in files.flatten() {
-            run(Command::new("dpkg").arg("-x").arg(file.path()).arg(cache.join("root")))?;
-        }
-        Ok(())
+        unpack(self.name, packages.iter().map(String::as_str), cache)
     }
 
     /// Its own packages, and the libraries they need that are not installed.
@@ -144,6 +132,25 @@ impl Peer {
         let left_out = LEFT_OUT.iter().any(|name| package.starts_with(name));
         own || (package.starts_with("lib") && !left_out && !is_installed(package))
     }
+}
+
+/// Downloads packages and unpacks them into the cache.
+pub(super) fn unpack<'a>(name: &str, packages: impl Iterator<Item = &'a str>, cache: &Path) -> Result<(), String> {
+    let packages: Vec<&str> = packages.collect();
+    let folder = cache.join("packages").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let download = || run(Command::new("apt-get").arg("download").args(&packages).current_dir(&folder));
+    if download().is_err() {
+        // The versions that the machine knows of may be gone.
+        run(Command::new("apt-get").arg("update"))?;
+        download()?;
+    }
+    let files = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for file in files.flatten() {
+        run(Command::new("dpkg").arg("-x").arg(file.path()).arg(cache.join("root")))?;
+    }
+    Ok(())
 }
 
 fn is_installed(package: &str) -> bool {

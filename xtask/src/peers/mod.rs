@@ -1,10 +1,13 @@
-//! What tests need of other systems: their servers, and the clients that people use with them. Found, or fetched.
+//! What tests and the comparison need of other systems: their servers, and the clients that people use with them. Found, or
+//! fetched.
 //!
 //! Servers and `etcdctl` come from Debian's packages (`debian.rs`), clients written in Python and JavaScript from their
-//! registries at the versions written down in `tests/` (`languages.rs`). Everything fetched lies in a folder that git
-//! ignores. In CI a missing one is an error; elsewhere its tests say that they were skipped.
+//! registries at the versions written down in `tests/` (`languages.rs`). What runs on Java is for the comparison only
+//! (`java.rs`). Everything fetched lies in a folder that git ignores. In CI a missing one of those for tests is an error;
+//! elsewhere its tests say that they were skipped.
 
 mod debian;
+mod java;
 mod languages;
 
 use std::fs;
@@ -23,12 +26,33 @@ struct Found {
     version: String,
 }
 
-/// Finds or fetches all of them, and tells tests where they are through these variables.
+/// Finds or fetches all that tests need, and tells them where it is through these variables.
 pub(crate) fn environment() -> Result<Vec<(String, String)>, String> {
     let cache = cache();
-    let mut environment = Vec::new();
-    let mut missing = Vec::new();
-    for found in debian::all(&cache).into_iter().chain(languages::all(&cache)) {
+    let (environment, missing) = told(&cache, debian::all(&cache).into_iter().chain(languages::all(&cache)));
+    if std::env::var("CI").is_ok_and(|ci| !ci.is_empty()) && !missing.is_empty() {
+        return Err(format!("in CI nothing is skipped, but these are missing\n{}", missing.join("\n")));
+    }
+    for why in missing {
+        eprintln!("   SKIPPED: the tests with {why}");
+    }
+    Ok(environment)
+}
+
+/// Finds or fetches all that is compared, and tells where it is. What is missing is left out.
+pub(crate) fn compared() -> Vec<(String, String)> {
+    let cache = cache();
+    let (environment, missing) = told(&cache, debian::all(&cache).into_iter().chain(java::all(&cache)));
+    for why in missing {
+        eprintln!("   LEFT OUT: {why}");
+    }
+    environment
+}
+
+/// The variables that tell of what was found, and why the rest was not.
+fn told(cache: &Path, all: impl Iterator<Item = Result<Found, String>>) -> (Vec<(String, String)>, Vec<String>) {
+    let (mut environment, mut missing) = (Vec::new(), Vec::new());
+    for found in all {
         match found {
             Ok(found) => {
                 eprintln!("   {}: {} ({})", found.name, found.path.display(), found.version);
@@ -37,14 +61,8 @@ pub(crate) fn environment() -> Result<Vec<(String, String)>, String> {
             Err(why) => missing.push(why),
         }
     }
-    environment.push(debian::libraries_variable(&cache));
-    if std::env::var("CI").is_ok_and(|ci| !ci.is_empty()) && !missing.is_empty() {
-        return Err(format!("in CI nothing is skipped, but these are missing\n{}", missing.join("\n")));
-    }
-    for why in missing {
-        eprintln!("   SKIPPED: the tests with {why}");
-    }
-    Ok(environment)
+    environment.push(debian::libraries_variable(cache));
+    (environment, missing)
 }
 
 /// The compiler of protocol files and the shared libraries it may need, if it was found or fetched before.

@@ -10,6 +10,8 @@ mod leasehold;
 mod leasehold_etcd;
 mod leasehold_http;
 mod redis;
+mod zookeeper;
+mod zookeeper_wire;
 
 use std::fmt::Display;
 
@@ -19,6 +21,7 @@ use crate::system::System;
 pub(crate) fn all() -> Vec<Box<dyn System>> {
     vec![
         Box::new(etcd::Etcd),
+        Box::new(zookeeper::ZooKeeper),
         Box::new(redis::Redis::Always),
         Box::new(redis::Redis::EverySecond),
         Box::new(leasehold_etcd::LeaseholdEtcd),
