@@ -9,6 +9,7 @@ mod etcd_wire;
 mod leasehold;
 mod leasehold_etcd;
 mod leasehold_http;
+mod postgres;
 mod redis;
 mod zookeeper;
 mod zookeeper_wire;
@@ -22,6 +23,7 @@ pub(crate) fn all() -> Vec<Box<dyn System>> {
     vec![
         Box::new(etcd::Etcd),
         Box::new(zookeeper::ZooKeeper),
+        Box::new(postgres::Postgres),
         Box::new(redis::Redis::Always),
         Box::new(redis::Redis::EverySecond),
         Box::new(leasehold_etcd::LeaseholdEtcd),
