@@ -39,6 +39,8 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 /// How often something is measured again because others were busy, and how long it waits before.
 const AGAIN_MAX: usize = 60;
 const AGAIN_AFTER: Duration = Duration::from_secs(3);
+/// How long one question may take: what asks too early may never be answered.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 /// How often it is asked whether it does.
 const ASKED_EVERY: Duration = Duration::from_millis(20);
 
@@ -120,7 +122,8 @@ async fn measure(workload: &dyn Workload, system: &dyn System, options: &Options
     let directory = tempfile::Builder::new().prefix("data").tempdir_in(&options.out);
     let directory = directory.map_err(|error| format!("{}: {error}", options.out.display()))?;
     let running = start(system, directory.path()).await?;
-    let stage = Stage { system, running: &running, warm_up: options.warm_up, length: options.length };
+    let warm_up = options.warm_up * system.warm_up_times();
+    let stage = Stage { system, running: &running, warm_up, length: options.length };
     workload.run(&stage).await
 }
 
@@ -129,10 +132,8 @@ async fn start(system: &dyn System, directory: &Path) -> Result<Running, String>
     let running = system.start(directory)?;
     let until = Instant::now() + READY_WITHIN;
     loop {
-        let greeted = match system.connect(&running).await {
-            Ok(client) => client.greet().await,
-            Err(why) => Err(why),
-        };
+        let greeted = tokio::time::timeout(ANSWERED_WITHIN, async { system.connect(&running).await?.greet().await });
+        let greeted = greeted.await.unwrap_or_else(|_| Err("it does not answer".to_owned()));
         let Err(why) = greeted else { return Ok(running) };
         if Instant::now() > until {
             let words: Vec<String> = running.servers.iter().map(|server| server.last_words()).collect();

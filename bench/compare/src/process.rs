@@ -15,6 +15,7 @@ const LIBRARIES: &str = "LEASEHOLD_PEER_LIBRARIES";
 
 /// Where `/proc/PID/stat` has the time of a process behind its name, and that of its children which are gone.
 const OF_ITSELF: Range<usize> = 11..13;
+const OF_THOSE_GONE: Range<usize> = 13..15;
 const WITH_THOSE_GONE: Range<usize> = 11..15;
 
 /// A server's process. It is ended when this is dropped.
@@ -45,14 +46,15 @@ impl Server {
 
     /// What it has used so far, with all the processes it started.
     pub(crate) fn usage(&self) -> Usage {
-        let mut family = vec![self.process.id().to_string()];
-        let mut used = Usage::default();
-        let mut at = 0;
-        while let Some(process) = family.get(at) {
-            used = used.and(Usage::of_server(process, at > 0));
-            let children = read(process, &format!("task/{process}/children"));
-            family.extend(children.split_whitespace().map(str::to_owned));
-            at += 1;
+        let own = self.process.id().to_string();
+        let mut used = Usage::of_server(&own);
+        let parents = parents();
+        let mut family = vec![own];
+        while let Some(parent) = family.pop() {
+            for (child, _) in parents.iter().filter(|(_, of)| *of == parent) {
+                used = used.and(Usage::of_child(child));
+                family.push(child.clone());
+            }
         }
         used
     }
@@ -100,12 +102,40 @@ impl Usage {
         Usage { cpu: cpu(&read(process, "stat"), OF_ITSELF), peak_rss: bytes(&read(process, "status"), "VmHWM:") }
     }
 
-    /// What one process of a server has used, and what those have that it started and that are gone. They share their
-    /// memory with the one that `started` them; beside its peak only what they have for themselves counts.
-    fn of_server(process: &str, started: bool) -> Usage {
-        let memory = if started { "RssAnon:" } else { "VmHWM:" };
-        Usage { cpu: cpu(&read(process, "stat"), WITH_THOSE_GONE), peak_rss: bytes(&read(process, "status"), memory) }
+    /// What the first process of a server has used, with those that it started and that are gone.
+    fn of_server(process: &str) -> Usage {
+        Usage { cpu: cpu(&read(process, "stat"), WITH_THOSE_GONE), ..Usage::of(process) }
     }
+
+    /// What a process has used that a server started. There may be many that do little, too little for the ticks of their
+    /// time, so this reads what the scheduler counts. They share their memory with the one that started them: only what they
+    /// have for themselves counts.
+    fn of_child(process: &str) -> Usage {
+        let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let all = threads.map(|thread| fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default());
+        let cpu =
+            all.map(|counted| on_processor(&counted)).sum::<Duration>() + cpu(&read(process, "stat"), OF_THOSE_GONE);
+        Usage { cpu, peak_rss: bytes(&read(process, "status"), "RssAnon:") }
+    }
+}
+
+/// The time that a thread has run, the first figure of its `schedstat`.
+fn on_processor(schedstat: &str) -> Duration {
+    let nanoseconds = schedstat.split_whitespace().next().and_then(|text| text.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or_default())
+}
+
+/// All processes of this machine, each with the one that started it. What the system lists as the children of a process may
+/// lack some while others end.
+fn parents() -> Vec<(String, String)> {
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let all = all.map(|name| name.to_string_lossy().into_owned()).filter(|name| name.parse::<u32>().is_ok());
+    all.filter_map(|process| {
+        let stat = read(&process, "stat");
+        let parent = stat.rsplit(')').next()?.split_whitespace().nth(1)?.to_owned();
+        Some((process, parent))
+    })
+    .collect()
 }
 
 fn read(process: &str, file: &str) -> String {
@@ -183,6 +213,12 @@ mod tests {
         assert_eq!(cpu(stat, OF_ITSELF), Duration::from_millis(200 * 1000 / ticks));
         assert_eq!(cpu(stat, WITH_THOSE_GONE), Duration::from_millis(210 * 1000 / ticks));
         assert_eq!(cpu("", OF_ITSELF), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_scheduler_counts_finer_than_ticks() {
+        assert_eq!(on_processor("1234567 89 10"), Duration::from_nanos(1_234_567));
+        assert_eq!(on_processor(""), Duration::ZERO);
     }
 
     #[test]

@@ -19,6 +19,11 @@ pub(crate) trait System: Send + Sync {
     /// Starts it in an empty directory, on free ports of the loopback. It need not serve yet.
     fn start(&self, directory: &Path) -> Result<Running, String>;
 
+    /// How many times longer it is warmed up than others, because it compiles itself while it runs.
+    fn warm_up_times(&self) -> u32 {
+        1
+    }
+
     /// Opens a connection.
     fn connect<'a>(&'a self, running: &'a Running) -> Work<'a, Box<dyn Client>>;
 }

@@ -3,6 +3,7 @@
 //! A lock is a key with a random token and a ttl; a script gives it back if the token is still its own, and tells those who
 //! wait for it through a channel of its name. All of them hear it, and whoever asks first has it. Nothing numbers the grants.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -67,7 +68,8 @@ impl System for Redis {
             },
             fencing: "none: a random token keeps others from giving a lock back, but does not tell which of two is newer",
             queue: "no order: all are told through a channel, and who asks first has it",
-            client: "redis 1, EVALSHA; those who share pipeline on one connection; waiting takes one more, to listen",
+            client: "redis 1, EVALSHA; those who share pipeline on one connection; waiting takes one more, to listen; \
+                watchers hear of keys and ask for values, so they see the latest, not each",
         }
     }
 
@@ -279,7 +281,7 @@ impl Locker for Locks {
     }
 }
 
-/// Hears which keys were written, and asks for their values.
+/// Hears which keys were written, and asks for the values of all it has heard of, as they are then.
 struct Watches {
     calls: MultiplexedConnection,
     news: PubSubStream,
@@ -288,10 +290,18 @@ struct Watches {
 impl Watcher for Watches {
     fn next<'a>(&'a mut self, see: &'a mut (dyn FnMut(&[u8]) + Send)) -> Work<'a> {
         Box::pin(async move {
-            let written = self.news.next().await.ok_or("the connection that listens has ended")?;
-            let key = written.get_channel_name().strip_prefix(SPACE).unwrap_or_default();
-            let value: Option<Vec<u8>> = cmd("GET").arg(key).query_async(&mut self.calls).await.map_err(said)?;
-            see(value.as_deref().unwrap_or_default());
+            let mut keys = BTreeSet::new();
+            let mut written = self.news.next().await;
+            if written.is_none() {
+                return Err("the connection that listens has ended".to_owned());
+            }
+            while let Some(told) = written {
+                keys.insert(told.get_channel_name().strip_prefix(SPACE).unwrap_or_default().to_owned());
+                written = self.news.next().now_or_never().flatten();
+            }
+            let values = cmd("MGET").arg(keys).query_async(&mut self.calls).await;
+            let values: Vec<Option<Vec<u8>>> = values.map_err(said)?;
+            values.iter().flatten().for_each(|value| see(value));
             Ok(())
         })
     }
