@@ -280,7 +280,7 @@ mod tests {
         write(dir.path()).await;
         let (file, length) = chunk_lengths(dir.path()).unwrap().pop_first().unwrap();
         let bytes = std::fs::read(&file).unwrap();
-        for cut in (1..length).rev() {
+        for cut in (0..length).rev() {
             chunk_lengths(dir.path()).unwrap().keys().for_each(|file| std::fs::remove_file(file).unwrap());
             std::fs::write(&file, &bytes[..cut as usize]).unwrap();
             let (log, found) = open(dir.path(), ChunkLimits::default()).unwrap();

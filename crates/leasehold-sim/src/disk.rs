@@ -76,9 +76,8 @@ impl Disk {
             let volatile = volatile(file, *length);
             let stays = volatile.min(kept);
             kept -= stays;
-            if stays == *length - volatile && *length == volatile && stays == 0 {
-                std::fs::remove_file(file)?;
-            } else if stays < volatile {
+            // A file that was begun is there, with whatever is in it: its name is made durable first.
+            if stays < volatile {
                 File::options().write(true).open(file)?.set_len(length - volatile + stays)?;
             }
         }
