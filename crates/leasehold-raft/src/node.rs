@@ -21,7 +21,7 @@ use crate::group_commit::FlushTimes;
 use crate::options::Options;
 use crate::peer::{Local, Secure, Seen};
 use crate::roster::Roster;
-use crate::wal::Cut;
+use crate::files::Cut;
 use crate::world;
 
 /// The one group this build runs; the layout has room for more.
