@@ -8,6 +8,8 @@ mod flush;
 mod prepare;
 mod replay;
 mod segment;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::fs::File;
