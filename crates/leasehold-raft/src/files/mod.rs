@@ -226,6 +226,10 @@ impl LogFiles {
             let gone = self.places.pop_back();
             self.cached -= gone.and_then(|place| place.record).map_or(0, |record| record.bytes.len());
         }
+        if self.places.is_empty() {
+            // Read again, with the files that had them gone: what follows them is here.
+            self.first = self.first.min(first_gone);
+        }
         self.last = last;
         self.durable = self.durable.min(self.next_index());
         self.hot_from = self.hot_from.min(self.next_index());

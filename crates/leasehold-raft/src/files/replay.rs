@@ -153,8 +153,8 @@ impl LogFiles {
     /// Entries before the oldest file must have been purged.
     fn check_whole(&self, oldest: &Option<PathBuf>) -> Result<(), OpenError> {
         let (Some(segment), Some(path)) = (self.segments.front(), oldest) else { return Ok(()) };
-        let (last, purged) = (segment.base.last.map(|last| last.index), self.purged.map(|purged| purged.index));
-        match last > purged {
+        let begins = segment.base.last.is_none() || self.purged.map_or(0, |purged| purged.index + 1) >= self.first;
+        match !begins {
             true => Err(damaged(path, 0, "the files with the entries before it are missing".to_owned())),
             false => Ok(()),
         }
