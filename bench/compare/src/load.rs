@@ -156,7 +156,7 @@ mod tests {
 
     fn stage(running: &Running) -> Stage<'_> {
         let length = Duration::from_millis(400);
-        Stage { system: &Nothing, running, warm_up: Duration::ZERO, length }
+        Stage { system: &Nothing, running, warm_up: Duration::ZERO, length, quick: true }
     }
 
     /// A stall of half the time makes half of all calls late in an open loop, and one call in a closed one.

@@ -21,14 +21,17 @@ use crate::system::System;
 /// All systems; what others are compared with comes first.
 pub(crate) fn all() -> Vec<Box<dyn System>> {
     vec![
-        Box::new(etcd::Etcd),
+        Box::new(etcd::Etcd::One),
         Box::new(zookeeper::ZooKeeper),
         Box::new(postgres::Postgres),
         Box::new(redis::Redis::Always),
         Box::new(redis::Redis::EverySecond),
         Box::new(leasehold_etcd::LeaseholdEtcd),
         Box::new(leasehold_http::LeaseholdHttp),
-        Box::new(leasehold::Leasehold),
+        Box::new(leasehold::Leasehold::One),
+        Box::new(etcd::Etcd::Three),
+        Box::new(leasehold::Leasehold::Three),
+        Box::new(leasehold::Leasehold::ThreeClose),
     ]
 }
 
