@@ -29,6 +29,11 @@ pub(crate) trait System: Send + Sync {
         1
     }
 
+    /// Whether its leases are in memory of its own, so that this grows with them.
+    fn has_leases_in_memory(&self) -> bool {
+        true
+    }
+
     /// Which of its nodes leads, from 0; none where nodes do not elect one.
     fn leader<'a>(&'a self, running: &'a Running) -> Option<Work<'a, usize>> {
         let _ = running;

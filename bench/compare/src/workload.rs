@@ -122,6 +122,9 @@ impl Connections {
     }
 }
 
+/// How late a measurement may begin.
+const LATE_MAX: Duration = Duration::from_millis(100);
+
 /// A system that was started for one measurement, and how long that takes.
 pub(crate) struct Stage<'a> {
     pub(crate) system: &'a dyn System,
@@ -176,12 +179,17 @@ impl Stage<'_> {
         Window { from, until: from + self.length }
     }
 
-    /// Waits until a stretch of time is over, and tells what was used in it.
-    pub(crate) async fn used_in(&self, window: Window) -> Used {
+    /// Waits until a stretch of time is over, and tells what was used in it. Refused where it had begun long before: what was
+    /// counted in it and what was used would not belong together.
+    pub(crate) async fn used_in(&self, window: Window) -> Result<Used, String> {
+        let (length, late) = (window.until - window.from, window.from.elapsed());
+        if late > (length / 10).max(LATE_MAX) {
+            return Err(format!("it was ready to measure {} ms too late", late.as_millis()));
+        }
         tokio::time::sleep_until(window.from.into()).await;
         let before = self.used_until_now();
         tokio::time::sleep_until(window.until.into()).await;
-        self.used_since(&before)
+        Ok(Used { seconds: length.as_secs_f64(), ..self.used_since(&before) })
     }
 
     /// What was used until now.
@@ -270,6 +278,17 @@ impl Used {
 mod tests {
     use super::*;
     use crate::sample::Figure;
+
+    /// What was counted before anybody looked at what is used must not be told as a rate.
+    #[tokio::test]
+    async fn a_measurement_that_begins_too_late_is_refused() {
+        let running = Running { endpoint: String::new(), servers: Vec::new() };
+        let length = Duration::from_millis(50);
+        let stage = Stage { system: &crate::systems::Nothing, running: &running, warm_up: length, length, quick: true };
+        assert!(stage.used_in(stage.window()).await.is_ok());
+        let from = Instant::now().checked_sub(Duration::from_secs(2)).unwrap();
+        assert!(stage.used_in(Window { from, until: from + Duration::from_secs(3) }).await.is_err());
+    }
 
     #[test]
     fn a_ratio_above_one_is_better_for_rates_and_for_latencies() {

@@ -9,6 +9,8 @@ mod etcd_wire;
 mod leasehold;
 mod leasehold_etcd;
 mod leasehold_http;
+#[cfg(test)]
+mod nothing;
 mod postgres;
 mod redis;
 mod zookeeper;
@@ -16,6 +18,8 @@ mod zookeeper_wire;
 
 use std::fmt::Display;
 
+#[cfg(test)]
+pub(crate) use self::nothing::Nothing;
 use crate::system::System;
 
 /// All systems; what others are compared with comes first.

@@ -106,6 +106,11 @@ impl System for Postgres {
         Ok(Running { endpoint: format!("postgres://leasehold@{address}/postgres"), servers: vec![server] })
     }
 
+    /// They are in files, and in a cache that has its size from the start.
+    fn has_leases_in_memory(&self) -> bool {
+        false
+    }
+
     fn connect<'a>(&'a self, running: &'a Running) -> Work<'a, Box<dyn Client>> {
         Box::pin(async move { Ok(Box::new(Wire(Arc::new(Link::open(&running.endpoint).await?))) as Box<dyn Client>) })
     }

@@ -71,7 +71,7 @@ impl Workload for Expiry {
                 told.all(&lent).await
             };
             let (used, late) = tokio::join!(used, late);
-            let late = late?;
+            let (used, late) = (used?, late?);
             let mut sample = used.sample(lent.len() as u64, &late.latencies);
             sample.more.push(Figure::count("leases", lent.len()));
             sample.more.push(Figure::count("never told", late.never));

@@ -48,15 +48,21 @@ impl Workload for HandOver {
                 let Some(locker) = locker else { return Ok(None) };
                 lockers.push(locker.await?);
             }
-            let from = Instant::now() + APART * u32::try_from(lockers.len()).unwrap_or(u32::MAX) + stage.warm_up;
+            let begun = Instant::now();
+            let first = |number: usize| begun + APART * u32::try_from(number).unwrap_or(u32::MAX);
+            let from = first(lockers.len()) + stage.warm_up;
             let (latencies, window) = (Latencies::new(), Window { from, until: from + stage.length });
             let queue = Arc::new(Mutex::new(Queue::default()));
             let mut tasks = JoinSet::new();
             for (number, locker) in lockers.into_iter().enumerate() {
-                tasks.spawn(contend(locker, number, Arc::clone(&queue), window, latencies.clone()));
-                tokio::time::sleep(APART).await;
+                let contend = contend(locker, number, Arc::clone(&queue), window, latencies.clone());
+                let first = first(number);
+                tasks.spawn(async move {
+                    tokio::time::sleep_until(first.into()).await;
+                    contend.await
+                });
             }
-            let used = stage.used_in(window).await;
+            let used = stage.used_in(window).await?;
             // Not all have their turn once more: with many that takes long.
             while let Some(ended) = tasks.try_join_next() {
                 ended.map_err(|error| error.to_string())??;

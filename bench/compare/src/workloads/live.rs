@@ -63,7 +63,9 @@ impl Workload for Live {
             let restarted = restart(stage).await?;
             let mut sample = used.sample(lent as u64, &Latencies::new());
             sample.more.push(Figure::count("leases", lent));
-            sample.more.push(Figure::new(MEMORY, grown as f64 / lent.max(1) as f64, "B"));
+            if stage.system.has_leases_in_memory() {
+                sample.more.push(Figure::new(MEMORY, grown as f64 / lent.max(1) as f64, "B"));
+            }
             sample.more.push(Figure::new("restart", restarted.as_secs_f64() * 1e3, "ms"));
             Ok(Some(sample))
         })
