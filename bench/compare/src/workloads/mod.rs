@@ -8,6 +8,7 @@ mod hand_over;
 mod keep_alive;
 mod live;
 mod lock;
+mod mixed_day;
 mod put;
 mod watch;
 
@@ -25,6 +26,7 @@ pub(crate) fn all() -> Vec<Box<dyn Workload>> {
         live::all(),
         growth::all(),
         fail_over::all(),
+        mixed_day::all(),
         watch::all(),
     ]
     .into_iter()
