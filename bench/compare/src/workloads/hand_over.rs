@@ -14,8 +14,10 @@ use crate::workload::{Connections, Measure, Stage, Window, Workload};
 const NAME: &str = "wanted";
 /// They begin to want it one after the other, so that there is an order.
 const APART: Duration = Duration::from_millis(1);
-/// Who asked so much earlier than another is before it in every order.
-const EARLIER: Duration = Duration::from_millis(5);
+/// Who asked so much earlier than another is before it in every order: more contenders are longer on their way.
+fn clearly_earlier(contenders: usize) -> Duration {
+    APART * u32::try_from(contenders / 40).unwrap_or(u32::MAX).max(5)
+}
 
 struct HandOver {
     contenders: usize,
@@ -52,7 +54,8 @@ impl Workload for HandOver {
             let first = |number: usize| begun + APART * u32::try_from(number).unwrap_or(u32::MAX);
             let from = first(lockers.len()) + stage.warm_up;
             let (latencies, window) = (Latencies::new(), Window { from, until: from + stage.length });
-            let queue = Arc::new(Mutex::new(Queue::default()));
+            let queue = Queue { earlier: clearly_earlier(self.contenders), ..Queue::default() };
+            let queue = Arc::new(Mutex::new(queue));
             let mut tasks = JoinSet::new();
             for (number, locker) in lockers.into_iter().enumerate() {
                 let contend = contend(locker, number, Arc::clone(&queue), window, latencies.clone());
@@ -87,13 +90,15 @@ struct Queue {
     /// When the last holder began to give it back.
     given_back: Option<Instant>,
     out_of_order: u64,
+    /// How much earlier is clearly earlier.
+    earlier: Duration,
 }
 
 impl Queue {
     /// Notes who has it now, and tells whether somebody who asked clearly earlier still waits.
     fn is_overtaken(&mut self, asked: Instant, contender: usize) -> bool {
         self.waits.remove(&(asked, contender));
-        self.waits.first().is_some_and(|(oldest, _)| *oldest + EARLIER < asked)
+        self.waits.first().is_some_and(|(oldest, _)| *oldest + self.earlier < asked)
     }
 }
 
@@ -138,7 +143,8 @@ mod tests {
     fn who_asked_clearly_earlier_and_still_waits_was_overtaken() {
         let begun = Instant::now();
         let at = |ms| begun + Duration::from_millis(ms);
-        let mut queue = Queue { waits: [(at(0), 1), (at(3), 2), (at(20), 3)].into(), ..Queue::default() };
+        let waits = [(at(0), 1), (at(3), 2), (at(20), 3)].into();
+        let mut queue = Queue { waits, earlier: clearly_earlier(32), ..Queue::default() };
         // Requests of almost the same time may arrive either way.
         assert!(!queue.is_overtaken(at(3), 2));
         assert!(queue.is_overtaken(at(20), 3));
