@@ -34,7 +34,7 @@ pub(crate) async fn closed(stage: &Stage<'_>, callers: Vec<Box<dyn Caller>>) -> 
     for caller in callers {
         tasks.spawn(call_again_and_again(caller, window, latencies.clone()));
     }
-    let used = stage.used_in(window).await;
+    let used = stage.used_in(window).await?;
     finish(tasks).await?;
     Ok(used.sample(latencies.len() * each, &latencies))
 }
@@ -63,7 +63,7 @@ pub(crate) async fn open(stage: &Stage<'_>, callers: Vec<Box<dyn Caller>>, rate:
     }
     // A thread, because timers of the runtime are only as fine as a millisecond.
     let pace = std::thread::spawn(move || arrive(&due, rate, window.until));
-    let used = stage.used_in(window).await;
+    let used = stage.used_in(window).await?;
     finish(tasks).await?;
     pace.join().map_err(|_| "the thread that sets the pace panicked".to_owned())?;
     Ok(used.sample(latencies.len() * each, &latencies))
@@ -116,29 +116,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::client::Client;
-    use crate::system::{About, Running, System};
-
-    /// A system that is never started.
-    struct Nothing;
-
-    impl System for Nothing {
-        fn name(&self) -> &'static str {
-            "nothing"
-        }
-        fn find(&self) -> Result<(), String> {
-            Ok(())
-        }
-        fn about(&self) -> About {
-            About { version: String::new(), durability: "", fencing: "", queue: "", client: "" }
-        }
-        fn start(&self, _directory: &Path) -> Result<Running, String> {
-            Ok(Running { endpoint: String::new(), servers: Vec::new() })
-        }
-        fn connect<'a>(&'a self, _running: &'a Running) -> Work<'a, Box<dyn Client>> {
-            Box::pin(async { Err("there is nothing".to_owned()) })
-        }
-    }
+    use crate::system::{Running, System as _};
+    use crate::systems::Nothing;
 
     /// Stalls once for long, and is quick otherwise.
     struct Stalls(Option<Duration>);
@@ -156,7 +135,7 @@ mod tests {
 
     fn stage(running: &Running) -> Stage<'_> {
         let length = Duration::from_millis(400);
-        Stage { system: &Nothing, running, warm_up: Duration::ZERO, length }
+        Stage { system: &Nothing, running, warm_up: Duration::ZERO, length, quick: true }
     }
 
     /// A stall of half the time makes half of all calls late in an open loop, and one call in a closed one.

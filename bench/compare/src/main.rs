@@ -9,6 +9,8 @@
 #![allow(clippy::print_stdout, reason = "figures go to stdout")]
 
 mod client;
+mod ends;
+mod lending;
 mod load;
 mod options;
 mod process;
@@ -67,6 +69,7 @@ fn compare(options: &Options) -> Result<(), String> {
     });
     let mut workloads = workloads::all();
     workloads.retain(|workload| options.wants_workload(workload.kind(), &workload.case()));
+    workloads.retain(|workload| workload.is_quick() || !options.quick);
     if systems.is_empty() || workloads.is_empty() {
         return Err("nothing of that name can be measured".to_owned());
     }
@@ -74,15 +77,16 @@ fn compare(options: &Options) -> Result<(), String> {
     let runtime = runtime();
     let mut report = Report::new(&systems, options);
     for workload in &workloads {
-        report.rows.extend(systems.iter().map(|system| Row::new(&**workload, &**system)));
+        let fit = systems.iter().filter(|system| workload.fits(system.nodes()));
+        report.rows.extend(fit.map(|system| Row::new(&**workload, &**system)));
     }
     for run in 0..options.runs {
-        for (at, workload) in workloads.iter().enumerate() {
+        for workload in workloads.iter().filter(|workload| run < options.runs_of(&***workload)) {
             for turn in 0..systems.len() {
-                let which = (turn + run) % systems.len();
-                let measured = runtime.block_on(measure_calmly(&**workload, &*systems[which], options));
-                let row = &mut report.rows[at * systems.len() + which];
-                eprintln!("{}/{}  {}", run + 1, options.runs, row.line(&measured));
+                let system = &*systems[(turn + run) % systems.len()];
+                let Some(row) = report.row(&**workload, system) else { continue };
+                let measured = runtime.block_on(measure_calmly(&**workload, system, options));
+                eprintln!("{}/{}  {}", run + 1, options.runs_of(&**workload), row.line(&measured));
                 row.take(measured);
             }
         }
@@ -122,8 +126,8 @@ async fn measure(workload: &dyn Workload, system: &dyn System, options: &Options
     let directory = tempfile::Builder::new().prefix("data").tempdir_in(&options.out);
     let directory = directory.map_err(|error| format!("{}: {error}", options.out.display()))?;
     let running = start(system, directory.path()).await?;
-    let warm_up = options.warm_up * system.warm_up_times();
-    let stage = Stage { system, running: &running, warm_up, length: options.length };
+    let (warm_up, length) = (options.warm_up * system.warm_up_times(), options.length);
+    let stage = Stage { system, running: &running, warm_up, length, quick: options.quick };
     workload.run(&stage).await
 }
 

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-const USAGE: &str = "cargo xtask bench --compare [--only WORKLOAD,..] [--systems NAME,..] [--runs N] [--seconds S] [--quick] \
-     [--calm CORES] [--out DIR]";
+use super::workload::Workload;
+
+const USAGE: &str = "cargo xtask bench --compare [--only WORKLOAD,..] [--systems NAME,..] [--runs N] [--long-runs N] [--seconds S] \
+     [--quick] [--calm CORES] [--out DIR]";
 
 /// What is measured, and for how long.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,9 +17,13 @@ pub(crate) struct Options {
     pub(crate) systems: Vec<String>,
     /// How often everything is measured.
     pub(crate) runs: usize,
+    /// How often at most what takes long is.
+    pub(crate) long_runs: usize,
     pub(crate) warm_up: Duration,
     /// How long one measurement takes.
     pub(crate) length: Duration,
+    /// Whether what takes long is left out, and the rest kept short.
+    pub(crate) quick: bool,
     /// What is measured while others keep more cores busy does not count, and is measured again.
     pub(crate) calm: Option<f64>,
     /// Where the results go.
@@ -31,8 +37,10 @@ impl Options {
             only: Vec::new(),
             systems: Vec::new(),
             runs: 5,
+            long_runs: 3,
             warm_up: Duration::from_millis(500),
             length: Duration::from_secs(2),
+            quick: false,
             calm: None,
             out: PathBuf::from("target/bench"),
         };
@@ -43,6 +51,7 @@ impl Options {
                     runs: 1,
                     warm_up: Duration::from_millis(200),
                     length: Duration::from_millis(700),
+                    quick: true,
                     ..options
                 };
                 continue;
@@ -57,6 +66,9 @@ impl Options {
                 }
                 "--out" => options.out = value.into(),
                 "--runs" => options.runs = value.parse().map_err(|_| format!("{value} is no number of runs"))?,
+                "--long-runs" => {
+                    options.long_runs = value.parse().map_err(|_| format!("{value} is no number of runs"))?;
+                }
                 "--seconds" => {
                     let seconds = value.parse().ok().filter(|seconds| *seconds > 0.0);
                     let length = seconds.map(Duration::from_secs_f64);
@@ -66,6 +78,11 @@ impl Options {
             }
         }
         Ok(options)
+    }
+
+    /// How often a workload is measured.
+    pub(crate) fn runs_of(&self, workload: &dyn Workload) -> usize {
+        if workload.is_long() { self.runs.min(self.long_runs) } else { self.runs }
     }
 
     /// Whether a workload is wanted.
@@ -105,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        for words in ["--runs", "--runs many", "--seconds 0", "--seconds -1", "--often 3"] {
+        for words in ["--runs", "--runs many", "--long-runs few", "--seconds 0", "--seconds -1", "--often 3"] {
             assert!(read(words).is_err(), "{words}");
         }
     }

@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -21,7 +22,11 @@ const WITH_THOSE_GONE: Range<usize> = 11..15;
 /// A server's process. It is ended when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
-    process: Child,
+    /// What starts it, and starts it again.
+    command: Mutex<Command>,
+    process: Mutex<Child>,
+    /// What it had used when it crashed.
+    before: Mutex<Usage>,
     log: PathBuf,
     /// What ends it without cleaning up.
     end: Signal,
@@ -36,7 +41,33 @@ impl Server {
         let name = command.get_program().to_string_lossy().into_owned();
         let started = command.stdin(Stdio::null()).stdout(both).stderr(log).spawn();
         let process = started.map_err(|error| format!("{name}: {error}"))?;
-        Ok(Server { process, log: path, end: Signal::KILL })
+        Ok(Server {
+            command: Mutex::new(command),
+            process: Mutex::new(process),
+            before: Mutex::default(),
+            log: path,
+            end: Signal::KILL,
+        })
+    }
+
+    /// Ends it at once, as a crash would, and waits until it is gone.
+    pub(crate) fn crash(&self) {
+        *self.before.lock().expect("nobody panics with it") = self.usage();
+        let mut process = self.process();
+        // It keeps nothing that anybody needs.
+        let _ = kill_process(Pid::from_child(&process), self.end);
+        let _ = process.wait();
+    }
+
+    /// Starts it again with what it has on its disk, after a crash.
+    pub(crate) fn start_again(&self) -> Result<(), String> {
+        let mut command = self.command.lock().expect("nobody panics with it");
+        *self.process() = command.spawn().map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
+    fn process(&self) -> MutexGuard<'_, Child> {
+        self.process.lock().expect("nobody panics with it")
     }
 
     /// Lets another signal end it: one that also ends what it has started.
@@ -46,17 +77,21 @@ impl Server {
 
     /// What it has used so far, with all the processes it started.
     pub(crate) fn usage(&self) -> Usage {
-        let own = self.process.id().to_string();
-        let mut used = Usage::of_server(&own);
-        let parents = parents();
-        let mut family = vec![own];
-        while let Some(parent) = family.pop() {
-            for (child, _) in parents.iter().filter(|(_, of)| *of == parent) {
-                used = used.and(Usage::of_child(child));
-                family.push(child.clone());
-            }
-        }
-        used
+        let own = self.process().id().to_string();
+        let children = children(&own);
+        let now = children.iter().map(|child| Usage::of_child(child)).fold(Usage::of_server(&own), Usage::and);
+        let before = *self.before.lock().expect("nobody panics with it");
+        Usage { cpu: before.cpu + now.cpu, peak_rss: before.peak_rss.max(now.peak_rss) }
+    }
+
+    /// The memory that it has now for itself, with all the processes it started, in bytes: nothing that lies in files and
+    /// could be read again, and what its processes share only once.
+    pub(crate) fn memory(&self) -> u64 {
+        let own = self.process().id().to_string();
+        let family: Vec<String> =
+            children(&own).into_iter().chain([own]).map(|process| read(&process, "status")).collect();
+        let shared = family.iter().map(|status| bytes(status, "RssShmem:")).max().unwrap_or_default();
+        family.iter().map(|status| bytes(status, "RssAnon:")).sum::<u64>() + shared
     }
 
     /// The last thing it said.
@@ -68,9 +103,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It keeps nothing that anybody needs.
-        let _ = kill_process(Pid::from_child(&self.process), self.end);
-        let _ = self.process.wait();
+        self.crash();
     }
 }
 
@@ -123,6 +156,18 @@ impl Usage {
 fn on_processor(schedstat: &str) -> Duration {
     let nanoseconds = schedstat.split_whitespace().next().and_then(|text| text.parse().ok());
     Duration::from_nanos(nanoseconds.unwrap_or_default())
+}
+
+/// All processes that one has started, and those that they have.
+fn children(of: &str) -> Vec<String> {
+    let parents = parents();
+    let mut family: Vec<String> = vec![of.to_owned()];
+    let mut at = 0;
+    while let Some(parent) = family.get(at).cloned() {
+        family.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(child, _)| child.clone()));
+        at += 1;
+    }
+    family.split_off(1)
 }
 
 /// All processes of this machine, each with the one that started it. What the system lists as the children of a process may
@@ -232,6 +277,24 @@ mod tests {
     fn the_peak_of_memory_is_in_bytes() {
         assert_eq!(bytes("Name:\tlease\nVmHWM:\t    2048 kB\nVmRSS:\t 1024 kB\n", "VmHWM:"), 2 << 20);
         assert!(Usage::own().peak_rss > 0);
+    }
+
+    #[test]
+    fn a_server_that_crashed_starts_again_with_the_same_words() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo started; exec sleep 600"]);
+        let server = Server::start(shell, directory.path()).unwrap();
+        let first = server.process().id();
+        server.crash();
+        assert_eq!(server.memory(), 0);
+        server.start_again().unwrap();
+        assert_ne!(server.process().id(), first);
+        let begun = std::time::Instant::now();
+        while server.memory() == 0 || server.last_words() != "started" {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{}", server.last_words());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     #[test]

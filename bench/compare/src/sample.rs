@@ -50,6 +50,30 @@ pub(crate) struct Sample {
     pub(crate) peak_rss_mb: f64,
     /// How many cores others kept busy meanwhile: who else is on the machine, and the machine itself.
     pub(crate) others_cores: f64,
+    /// What only this kind of work has.
+    pub(crate) more: Vec<Figure>,
+}
+
+/// A figure that only some kinds of work have: less is better, where it has a unit.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Figure {
+    /// The heading of its column.
+    pub(crate) name: &'static str,
+    pub(crate) value: f64,
+    /// None for what only describes the others: it is not compared.
+    pub(crate) unit: Option<&'static str>,
+}
+
+impl Figure {
+    /// One that is compared.
+    pub(crate) fn new(name: &'static str, value: f64, unit: &'static str) -> Figure {
+        Figure { name, value, unit: Some(unit) }
+    }
+
+    /// One that tells how many there were.
+    pub(crate) fn count(name: &'static str, count: usize) -> Figure {
+        Figure { name, value: count as f64, unit: None }
+    }
 }
 
 impl Sample {
@@ -68,17 +92,21 @@ impl Sample {
         ]
     }
 
+    /// The figure of this name that only some kinds of work have.
+    pub(crate) fn figure(&self, name: &str) -> Option<&Figure> {
+        self.more.iter().find(|figure| figure.name == name)
+    }
+
     /// The median of each figure.
     pub(crate) fn median(samples: &[Sample]) -> Sample {
-        let middle = |figure: fn(&Sample) -> f64| {
-            let mut all: Vec<f64> = samples.iter().map(figure).collect();
-            all.sort_by(f64::total_cmp);
-            match all.len() {
-                0 => 0.0,
-                odd if odd % 2 == 1 => all[odd / 2],
-                even => f64::midpoint(all[even / 2 - 1], all[even / 2]),
+        let middle = |figure: fn(&Sample) -> f64| middle(samples.iter().map(figure).collect());
+        let mut more: Vec<Figure> = Vec::new();
+        for figure in samples.iter().flat_map(|sample| &sample.more) {
+            if more.iter().all(|known| known.name != figure.name) {
+                let all = samples.iter().filter_map(|sample| sample.figure(figure.name));
+                more.push(Figure { value: self::middle(all.map(|one| one.value).collect()), ..figure.clone() });
             }
-        };
+        }
         Sample {
             rate: middle(|s| s.rate),
             p50_ms: middle(|s| s.p50_ms),
@@ -89,7 +117,17 @@ impl Sample {
             client_cpu_us: middle(|s| s.client_cpu_us),
             peak_rss_mb: middle(|s| s.peak_rss_mb),
             others_cores: middle(|s| s.others_cores),
+            more,
         }
+    }
+}
+
+fn middle(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    match all.len() {
+        0 => 0.0,
+        odd if odd % 2 == 1 => all[odd / 2],
+        even => f64::midpoint(all[even / 2 - 1], all[even / 2]),
     }
 }
 
@@ -105,6 +143,14 @@ mod tests {
         let two = Sample::median(&[sample(1.0, 0.0), sample(4.0, 0.0)]);
         assert_eq!(two.rate, 2.5);
         assert_eq!(Sample::median(&[]), Sample::default());
+    }
+
+    #[test]
+    fn figures_that_only_some_runs_have_are_the_medians_of_those() {
+        let sample = |more: Vec<Figure>| Sample { more, ..Sample::default() };
+        let restart = |value| Figure::new("restart", value, "ms");
+        let runs = [sample(vec![restart(3.0)]), sample(vec![]), sample(vec![Figure::count("leases", 7), restart(5.0)])];
+        assert_eq!(Sample::median(&runs).more, [restart(4.0), Figure::count("leases", 7)]);
     }
 
     #[test]

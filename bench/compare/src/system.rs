@@ -10,6 +10,11 @@ pub(crate) trait System: Send + Sync {
     /// What it is called on the command line and in tables.
     fn name(&self) -> &'static str;
 
+    /// How many nodes it has.
+    fn nodes(&self) -> usize {
+        1
+    }
+
     /// Makes sure that all it needs is on this machine; if not, tells what is missing and how to get it.
     fn find(&self) -> Result<(), String>;
 
@@ -22,6 +27,17 @@ pub(crate) trait System: Send + Sync {
     /// How many times longer it is warmed up than others, because it compiles itself while it runs.
     fn warm_up_times(&self) -> u32 {
         1
+    }
+
+    /// Whether its leases are in memory of its own, so that this grows with them.
+    fn has_leases_in_memory(&self) -> bool {
+        true
+    }
+
+    /// Which of its nodes leads, from 0; none where nodes do not elect one.
+    fn leader<'a>(&'a self, running: &'a Running) -> Option<Work<'a, usize>> {
+        let _ = running;
+        None
     }
 
     /// Opens a connection.
@@ -46,7 +62,7 @@ pub(crate) struct About {
 /// A system that was started. Its processes end with it.
 #[derive(Debug)]
 pub(crate) struct Running {
-    /// Where its clients go.
+    /// Where its clients go; with several nodes all of their addresses, in a list with commas.
     pub(crate) endpoint: String,
     /// Its processes.
     pub(crate) servers: Vec<Server>,

@@ -18,6 +18,26 @@ pub(crate) trait Workload: Send + Sync {
     /// The figure by which systems are compared.
     fn measure(&self) -> Measure;
 
+    /// Whether it takes long, so that it is measured less often.
+    fn is_long(&self) -> bool {
+        false
+    }
+
+    /// Whether a quick look has it.
+    fn is_quick(&self) -> bool {
+        !self.is_long()
+    }
+
+    /// Whether systems of so many nodes do it.
+    fn fits(&self, nodes: usize) -> bool {
+        nodes == 1
+    }
+
+    /// Where its case lies on an axis, if the cases of its kind differ in how much there is.
+    fn amount(&self) -> Option<f64> {
+        None
+    }
+
     /// Does the work; none if the system has nothing of the kind.
     fn run<'a>(&'a self, stage: &'a Stage<'a>) -> Work<'a, Option<Sample>>;
 }
@@ -29,15 +49,50 @@ pub(crate) enum Measure {
     Rate,
     /// The median latency: less is better.
     Latency,
+    /// The latency that 99 of 100 do not exceed: less is better.
+    Tail,
+    /// A figure that only this kind of work has: less is better.
+    Figure(&'static str),
 }
 
 impl Measure {
-    /// How many times better a sample is than another.
-    pub(crate) fn ratio(self, better: &Sample, than: &Sample) -> f64 {
+    /// What is compared; none if a sample lacks it.
+    pub(crate) fn of(self, sample: &Sample) -> Option<f64> {
         match self {
-            Measure::Rate => better.rate / than.rate,
-            Measure::Latency => than.p50_ms / better.p50_ms,
+            Measure::Rate => Some(sample.rate),
+            Measure::Latency => Some(sample.p50_ms),
+            Measure::Tail => Some(sample.p99_ms),
+            Measure::Figure(name) => sample.figure(name).map(|figure| figure.value),
         }
+    }
+
+    /// Its unit, with what stands between it and a number.
+    pub(crate) fn unit(self, sample: &Sample) -> String {
+        match self {
+            Measure::Rate => "/s".to_owned(),
+            Measure::Latency | Measure::Tail => " ms".to_owned(),
+            Measure::Figure(name) => {
+                let unit = sample.figure(name).and_then(|figure| figure.unit);
+                unit.map_or(String::new(), |unit| format!(" {unit}"))
+            }
+        }
+    }
+
+    /// What programs call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Measure::Rate => "rate",
+            Measure::Latency => "p50_ms",
+            Measure::Tail => "p99_ms",
+            Measure::Figure(name) => name,
+        }
+    }
+
+    /// How many times better a sample is than another.
+    pub(crate) fn ratio(self, better: &Sample, than: &Sample) -> Option<f64> {
+        let (better, than) = (self.of(better)?, self.of(than)?);
+        let ratio = if self == Measure::Rate { better / than } else { than / better };
+        ratio.is_finite().then_some(ratio)
     }
 }
 
@@ -67,12 +122,17 @@ impl Connections {
     }
 }
 
+/// How late a measurement may begin.
+const LATE_MAX: Duration = Duration::from_millis(100);
+
 /// A system that was started for one measurement, and how long that takes.
 pub(crate) struct Stage<'a> {
     pub(crate) system: &'a dyn System,
     pub(crate) running: &'a Running,
     pub(crate) warm_up: Duration,
     pub(crate) length: Duration,
+    /// Whether only a quick look is wanted.
+    pub(crate) quick: bool,
 }
 
 impl Stage<'_> {
@@ -81,17 +141,31 @@ impl Stage<'_> {
         self.system.connect(self.running).await
     }
 
-    /// A handle for each caller.
+    /// One connection that knows all nodes, this one first, counted round and round.
+    pub(crate) async fn client_at(&self, node: usize) -> Result<Box<dyn Client>, String> {
+        let mut nodes: Vec<&str> = self.running.endpoint.split(',').collect();
+        let first = node % nodes.len();
+        nodes.rotate_left(first);
+        self.system.connect(&Running { endpoint: nodes.join(","), servers: Vec::new() }).await
+    }
+
+    /// One connection that knows this node only.
+    pub(crate) async fn client_of(&self, node: usize) -> Result<Box<dyn Client>, String> {
+        let endpoint = self.running.endpoint.split(',').nth(node).ok_or("there is no such node")?.to_owned();
+        self.system.connect(&Running { endpoint, servers: Vec::new() }).await
+    }
+
+    /// A handle for each caller; those with connections of their own are spread over the nodes.
     pub(crate) async fn clients(
         &self,
         callers: usize,
         connections: Connections,
     ) -> Result<Vec<Box<dyn Client>>, String> {
         let mut clients: Vec<Box<dyn Client>> = Vec::with_capacity(callers);
-        for _ in 0..callers {
+        for number in 0..callers {
             let client = match (connections, clients.first()) {
                 (Connections::Shared, Some(first)) => first.share(),
-                (Connections::Own | Connections::Shared, _) => self.client().await?,
+                (Connections::Own | Connections::Shared, _) => self.client_at(number).await?,
             };
             client.greet().await?;
             clients.push(client);
@@ -105,23 +179,51 @@ impl Stage<'_> {
         Window { from, until: from + self.length }
     }
 
-    /// Waits until a stretch of time is over, and tells what was used in it.
-    pub(crate) async fn used_in(&self, window: Window) -> Used {
+    /// Waits until a stretch of time is over, and tells what was used in it. Refused where it had begun long before: what was
+    /// counted in it and what was used would not belong together.
+    pub(crate) async fn used_in(&self, window: Window) -> Result<Used, String> {
+        let (length, late) = (window.until - window.from, window.from.elapsed());
+        if late > (length / 10).max(LATE_MAX) {
+            return Err(format!("it was ready to measure {} ms too late", late.as_millis()));
+        }
         tokio::time::sleep_until(window.from.into()).await;
-        let (server, client, machine) = (Usage::all(&self.running.servers), Usage::own(), machine_cpu());
+        let before = self.used_until_now();
         tokio::time::sleep_until(window.until.into()).await;
-        let (server_after, client_after, machine_after) =
-            (Usage::all(&self.running.servers), Usage::own(), machine_cpu());
-        let server = server_after.cpu.saturating_sub(server.cpu);
-        let client = client_after.cpu.saturating_sub(client.cpu);
-        Used {
-            seconds: (window.until - window.from).as_secs_f64(),
-            server,
-            client,
-            others: machine_after.saturating_sub(machine).saturating_sub(server + client),
-            peak_rss: server_after.peak_rss,
+        Ok(Used { seconds: length.as_secs_f64(), ..self.used_since(&before) })
+    }
+
+    /// What was used until now.
+    pub(crate) fn used_until_now(&self) -> Before {
+        Before {
+            moment: Instant::now(),
+            server: Usage::all(&self.running.servers),
+            client: Usage::own(),
+            machine: machine_cpu(),
         }
     }
+
+    /// What was used since then.
+    pub(crate) fn used_since(&self, before: &Before) -> Used {
+        let after = self.used_until_now();
+        let server = after.server.cpu.saturating_sub(before.server.cpu);
+        let client = after.client.cpu.saturating_sub(before.client.cpu);
+        Used {
+            seconds: (after.moment - before.moment).as_secs_f64(),
+            server,
+            client,
+            others: after.machine.saturating_sub(before.machine).saturating_sub(server + client),
+            peak_rss: after.server.peak_rss,
+        }
+    }
+}
+
+/// What was used until a moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before {
+    moment: Instant,
+    server: Usage,
+    client: Usage,
+    machine: Duration,
 }
 
 /// The stretch of time that counts.
@@ -167,6 +269,7 @@ impl Used {
             client_cpu_us: each(self.client),
             peak_rss_mb: self.peak_rss as f64 / f64::from(1 << 20),
             others_cores: self.others.as_secs_f64() / self.seconds,
+            more: Vec::new(),
         }
     }
 }
@@ -174,12 +277,33 @@ impl Used {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::Figure;
+
+    /// What was counted before anybody looked at what is used must not be told as a rate.
+    #[tokio::test]
+    async fn a_measurement_that_begins_too_late_is_refused() {
+        let running = Running { endpoint: String::new(), servers: Vec::new() };
+        let length = Duration::from_millis(50);
+        let stage = Stage { system: &crate::systems::Nothing, running: &running, warm_up: length, length, quick: true };
+        assert!(stage.used_in(stage.window()).await.is_ok());
+        let from = Instant::now().checked_sub(Duration::from_secs(2)).unwrap();
+        assert!(stage.used_in(Window { from, until: from + Duration::from_secs(3) }).await.is_err());
+    }
 
     #[test]
     fn a_ratio_above_one_is_better_for_rates_and_for_latencies() {
         let fast = Sample { rate: 200.0, p50_ms: 1.0, ..Sample::default() };
         let slow = Sample { rate: 100.0, p50_ms: 4.0, ..Sample::default() };
-        assert_eq!(Measure::Rate.ratio(&fast, &slow), 2.0);
-        assert_eq!(Measure::Latency.ratio(&fast, &slow), 4.0);
+        assert_eq!(Measure::Rate.ratio(&fast, &slow), Some(2.0));
+        assert_eq!(Measure::Latency.ratio(&fast, &slow), Some(4.0));
+    }
+
+    #[test]
+    fn a_figure_of_its_own_is_compared_where_both_have_it() {
+        let with = |value| Sample { more: vec![Figure::new("restart", value, "ms")], ..Sample::default() };
+        let restart = Measure::Figure("restart");
+        assert_eq!(restart.ratio(&with(2.0), &with(6.0)), Some(3.0));
+        assert_eq!(restart.ratio(&with(2.0), &Sample::default()), None);
+        assert_eq!((restart.unit(&with(1.0)), restart.of(&with(1.0))), (" ms".to_owned(), Some(1.0)));
     }
 }

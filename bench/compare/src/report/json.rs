@@ -4,7 +4,6 @@ use serde_json::{Map, Value, json};
 
 use super::{Report, Row};
 use crate::sample::Sample;
-use crate::workload::Measure;
 
 pub(super) fn text(report: &Report) -> String {
     let machine = &report.machine;
@@ -45,11 +44,10 @@ fn of_row(report: &Report, row: &Row) -> Value {
         "workload": row.kind,
         "case": row.case,
         "system": row.system,
-        "compared_by": match row.measure {
-            Measure::Rate => "rate",
-            Measure::Latency => "p50_ms",
-        },
-        "times_better_than_first": report.ratio(row),
+        "nodes": row.nodes,
+        "amount": row.amount,
+        "compared_by": row.measure.name(),
+        "times_better_than_first": report.ratio(row, row.measure),
         "median": row.median().as_ref().map(of_sample),
         "runs": row.samples.iter().map(of_sample).collect::<Vec<_>>(),
         "missing": row.missing,
@@ -58,7 +56,8 @@ fn of_row(report: &Report, row: &Row) -> Value {
 
 fn of_sample(sample: &Sample) -> Value {
     let figures = sample.figures().map(|(name, value)| (name.to_owned(), json!(value)));
-    Value::Object(Map::from_iter(figures))
+    let more = sample.more.iter().map(|figure| (figure.name.to_owned(), json!(figure.value)));
+    Value::Object(Map::from_iter(figures.into_iter().chain(more)))
 }
 
 #[cfg(test)]
@@ -70,6 +69,7 @@ mod tests {
         let read: Value = serde_json::from_str(&text(&super::super::example())).unwrap();
         let results = &read["results"];
         assert_eq!(results[0]["median"]["rate"], 1100.0);
+        assert_eq!(results[0]["median"]["restart"], 12.0);
         assert_eq!(results[0]["runs"].as_array().unwrap().len(), 2);
         assert_eq!(results[1]["times_better_than_first"], 3.0);
         assert_eq!(results[2]["missing"], "it is broken");

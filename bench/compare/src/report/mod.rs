@@ -1,6 +1,7 @@
 //! What is told of a comparison: JSON for programs, a Markdown table and plots for people.
 
 mod json;
+mod lines;
 mod plot;
 mod table;
 
@@ -39,7 +40,9 @@ pub(crate) struct Row {
     pub(crate) kind: &'static str,
     pub(crate) case: String,
     pub(crate) measure: Measure,
+    pub(crate) amount: Option<f64>,
     pub(crate) system: &'static str,
+    pub(crate) nodes: usize,
     pub(crate) samples: Vec<Sample>,
     /// Why there are fewer samples than runs.
     pub(crate) missing: Option<String>,
@@ -71,6 +74,12 @@ impl Report {
         Ok(())
     }
 
+    /// The row of a workload done by a system, if it has one.
+    pub(crate) fn row(&mut self, workload: &dyn Workload, system: &dyn System) -> Option<&mut Row> {
+        let (kind, case, system) = (workload.kind(), workload.case(), system.name());
+        self.rows.iter_mut().find(|row| row.kind == kind && row.case == case && row.system == system)
+    }
+
     /// The kinds of work, in order.
     fn kinds(&self) -> Vec<&'static str> {
         let mut kinds: Vec<_> = self.rows.iter().map(|row| row.kind).collect();
@@ -78,12 +87,15 @@ impl Report {
         kinds
     }
 
-    /// How many times better a row is than that of the first system; none for that one itself.
-    fn ratio(&self, row: &Row) -> Option<f64> {
-        let (first, _) = self.systems.first()?;
-        let base = self.rows.iter().find(|r| r.kind == row.kind && r.case == row.case && r.system == *first)?;
-        let (ours, theirs) = (row.median()?, base.median()?);
-        (row.system != *first).then(|| row.measure.ratio(&ours, &theirs))
+    /// How many times better a row is than that of the first system with as many nodes, by what is compared; none for
+    /// that one itself.
+    fn ratio(&self, row: &Row, measure: Measure) -> Option<f64> {
+        let same = |other: &&Row| other.kind == row.kind && other.case == row.case && other.nodes == row.nodes;
+        let first = self.rows.iter().find(same)?;
+        if first.system == row.system {
+            return None;
+        }
+        measure.ratio(&row.median()?, &first.median()?)
     }
 }
 
@@ -93,7 +105,9 @@ impl Row {
             kind: workload.kind(),
             case: workload.case(),
             measure: workload.measure(),
+            amount: workload.amount(),
             system: system.name(),
+            nodes: system.nodes(),
             samples: Vec::new(),
             missing: None,
         }
@@ -112,10 +126,18 @@ impl Row {
     pub(crate) fn line(&self, measured: &Result<Option<Sample>, String>) -> String {
         let name = format!("{}, {}, {}", self.kind, self.case, self.system);
         match measured {
-            Ok(Some(sample)) => format!(
-                "{name}: {:.0}/s, p50 {:.2} ms, p99 {:.2} ms, CPU {:.0} µs, others {:.2} cores",
-                sample.rate, sample.p50_ms, sample.p99_ms, sample.server_cpu_us, sample.others_cores
-            ),
+            Ok(Some(sample)) => {
+                let more = sample.more.iter().map(|figure| format!(", {} {}", figure.name, table::shown(figure)));
+                format!(
+                    "{name}: {:.0}/s, p50 {:.2} ms, p99 {:.2} ms, CPU {:.0} µs, others {:.2} cores{}",
+                    sample.rate,
+                    sample.p50_ms,
+                    sample.p99_ms,
+                    sample.server_cpu_us,
+                    sample.others_cores,
+                    more.collect::<String>()
+                )
+            }
             Ok(None) => format!("{name}: nothing of the kind"),
             Err(why) => format!("{name}: FAILED: {why}"),
         }
@@ -151,12 +173,24 @@ fn load() -> String {
 
 #[cfg(test)]
 pub(crate) fn example() -> Report {
-    let sample = |rate, p50_ms| Sample { rate, p50_ms, p99_ms: 3.0, server_cpu_us: 40.0, ..Sample::default() };
+    let sample = |rate, p50_ms| Sample {
+        rate,
+        p50_ms,
+        p99_ms: 3.0,
+        server_cpu_us: 40.0,
+        more: vec![
+            crate::sample::Figure::new("restart", 6.0 * p50_ms, "ms"),
+            crate::sample::Figure::count("leases", 12_000),
+        ],
+        ..Sample::default()
+    };
     let row = |system, samples: Vec<Sample>, missing| Row {
         kind: "put",
         case: "64 callers, <own>".to_owned(),
         measure: Measure::Rate,
+        amount: None,
         system,
+        nodes: 1,
         samples,
         missing,
     };

@@ -1,9 +1,10 @@
-//! The comparison as plots: for each kind of work the figure that is compared, as bars, in one SVG file.
+//! The comparison as plots, an SVG file for each kind of work: the figure that is compared, as bars, or as lines where there is
+//! more and more.
 
 use std::fmt::Write as _;
 
 use super::table::short;
-use super::{Report, Row};
+use super::{Report, Row, lines};
 use crate::workload::Measure;
 
 const WIDTH: f64 = 860.0;
@@ -18,15 +19,18 @@ const COLOURS: [&str; 8] = ["#8a93a3", "#1f6feb", "#2da44e", "#bf8700", "#8250df
 /// A file for each kind of work.
 pub(super) fn all(report: &Report) -> Vec<(String, String)> {
     let file = |kind: &str| format!("compare-{}.svg", kind.replace(' ', "-"));
-    report.kinds().into_iter().map(|kind| (file(kind), svg(report, kind))).collect()
+    let draw = |kind| lines::svg(report, kind).unwrap_or_else(|| svg(report, kind));
+    report.kinds().into_iter().map(|kind| (file(kind), draw(kind))).collect()
 }
 
 fn svg(report: &Report, kind: &str) -> String {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| row.kind == kind).collect();
     let mut parts = String::new();
     let mut y = TOP;
-    // Rates and latencies have a scale each.
-    for measure in [Measure::Rate, Measure::Latency] {
+    // Each figure has a scale of its own.
+    let mut measures: Vec<Measure> = rows.iter().map(|row| row.measure).collect();
+    measures.dedup();
+    for measure in measures {
         let of_measure: Vec<&&Row> = rows.iter().filter(|row| row.measure == measure).collect();
         let most = of_measure.iter().filter_map(|row| value(row)).fold(0.0, f64::max);
         let mut case = "";
@@ -41,17 +45,23 @@ fn svg(report: &Report, kind: &str) -> String {
         }
     }
     let height = y + GAP;
-    let mut svg = String::new();
-    let font = "font-family=\"sans-serif\" font-size=\"12\"";
-    // Writing to a string does not fail.
-    let _ = writeln!(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" {font}>");
-    let _ = writeln!(svg, "<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>");
-    text(&mut svg, 8.0, 20.0, &format!("{kind}: operations in a second, or the median latency in milliseconds"));
+    let mut svg = head(WIDTH, height);
+    text(&mut svg, 8.0, 20.0, &format!("{kind}: by the figure that is compared"));
     legend(&mut svg, report);
     svg + &parts + "</svg>\n"
 }
 
-fn legend(svg: &mut String, report: &Report) {
+/// Begins a picture of this size.
+pub(super) fn head(width: f64, height: f64) -> String {
+    let mut svg = String::new();
+    let font = "font-family=\"sans-serif\" font-size=\"12\"";
+    // Writing to a string does not fail.
+    let _ = writeln!(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" {font}>");
+    let _ = writeln!(svg, "<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>");
+    svg
+}
+
+pub(super) fn legend(svg: &mut String, report: &Report) {
     let mut x = 8.0;
     for (at, (name, _)) in report.systems.iter().enumerate() {
         let _ = writeln!(svg, "<rect x=\"{x}\" y=\"32\" width=\"12\" height=\"12\" fill=\"{}\"/>", colour(at));
@@ -68,23 +78,19 @@ fn bar(svg: &mut String, report: &Report, row: &Row, y: f64, most: f64) {
     let width = if most > 0.0 { value / most * BARS } else { 0.0 };
     let fill = colour(at);
     let _ = writeln!(svg, "<rect x=\"{LABELS}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{BAR}\" fill=\"{fill}\"/>");
-    let unit = if row.measure == Measure::Rate { "/s" } else { " ms" };
+    let unit = row.samples.first().map_or(String::new(), |sample| row.measure.unit(sample));
     text(svg, LABELS + width + 6.0, y + BAR - 4.0, &format!("{}{unit}", short(value)));
 }
 
 fn value(row: &Row) -> Option<f64> {
-    let median = row.median()?;
-    Some(match row.measure {
-        Measure::Rate => median.rate,
-        Measure::Latency => median.p50_ms,
-    })
+    row.measure.of(&row.median()?)
 }
 
-fn colour(at: usize) -> &'static str {
+pub(super) fn colour(at: usize) -> &'static str {
     COLOURS[at % COLOURS.len()]
 }
 
-fn text(svg: &mut String, x: f64, y: f64, words: &str) {
+pub(super) fn text(svg: &mut String, x: f64, y: f64, words: &str) {
     let safe = words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\">{safe}</text>");
 }

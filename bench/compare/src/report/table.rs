@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Report, Row};
+use crate::sample::{Figure, Sample};
 use crate::system::About;
 use crate::workload::Measure;
 
@@ -20,9 +21,9 @@ fn head(text: &mut String, report: &Report) -> std::fmt::Result {
     let machine = &report.machine;
     writeln!(
         text,
-        "{} cores, {}, {}; load before {}, after {}. Medians of {} runs of {} s each; servers and load generator on the \
-         same machine. Processor time is for each operation; \"others\" is how many cores everybody else kept busy \
-         meanwhile; × is how many times better than the first system.\n",
+        "{} cores, {}, {}; load before {}, after {}. Medians of {} runs of {} s each, or of fewer where that takes long; \
+         servers and load generator on the same machine. Processor time is for each operation; \"others\" is how many \
+         cores everybody else kept busy meanwhile; × is how many times better than the first system with as many nodes.\n",
         machine.cores, machine.processor, machine.system, machine.load.0, machine.load.1, report.runs, report.seconds
     )?;
     writeln!(
@@ -39,26 +40,29 @@ fn head(text: &mut String, report: &Report) -> std::fmt::Result {
 
 fn table(text: &mut String, report: &Report, kind: &str) -> std::fmt::Result {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| row.kind == kind).collect();
+    let more = more(&rows);
+    let own: String = more.iter().map(|name| format!(" {name} |")).collect();
     writeln!(text, "\n## {kind}\n")?;
     writeln!(
         text,
-        "| | system | rate | range | p50 | p99 | p99.9 | server CPU | client CPU | peak RSS | others | × |"
+        "| | system | runs | rate | range | p50 | p99 | p99.9 | server CPU | client CPU | peak RSS | others |{own} × |"
     )?;
-    writeln!(text, "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")?;
+    writeln!(text, "|---|---|{}---:|", "---:|".repeat(10 + more.len()))?;
     for row in rows {
         let Some(median) = row.median() else {
             let why = row.missing.as_deref().unwrap_or("not measured").replace('|', "/");
-            writeln!(text, "| {} | {} | {why} | | | | | | | | | |", row.case, row.system)?;
+            writeln!(text, "| {} | {} | 0 | {why} |{}", row.case, row.system, " |".repeat(9 + more.len()))?;
             continue;
         };
-        let (least, most) = range(row);
+        let own: String = more.iter().map(|name| format!(" {} |", of_its_own(report, row, &median, name))).collect();
         writeln!(
             text,
-            "| {} | {} | {}/s | {least}–{most}{} | {} ms | {} ms | {} ms | {} µs | {} µs | {:.0} MB | {:.2} | {} |",
+            "| {} | {} | {} | {}/s | {} | {} ms | {} ms | {} ms | {} µs | {} µs | {:.0} MB | {:.2} |{own} {} |",
             row.case,
             row.system,
+            row.samples.len(),
             short(median.rate),
-            if row.measure == Measure::Latency { " ms" } else { "" },
+            range(row),
             short(median.p50_ms),
             short(median.p99_ms),
             short(median.p999_ms),
@@ -66,20 +70,53 @@ fn table(text: &mut String, report: &Report, kind: &str) -> std::fmt::Result {
             short(median.client_cpu_us),
             median.peak_rss_mb,
             median.others_cores,
-            report.ratio(row).map_or(String::new(), |ratio| format!("{ratio:.2}")),
+            times(report.ratio(row, row.measure)),
         )?;
     }
     Ok(())
 }
 
+/// The figures that only these rows have, in order.
+fn more(rows: &[&Row]) -> Vec<&'static str> {
+    let all = rows.iter().flat_map(|row| &row.samples).flat_map(|sample| &sample.more);
+    let mut names = Vec::new();
+    for figure in all {
+        if !names.contains(&figure.name) {
+            names.push(figure.name);
+        }
+    }
+    names
+}
+
+/// A figure that only some rows have, with how many times better it is where it is not what the row is compared by.
+fn of_its_own(report: &Report, row: &Row, median: &Sample, name: &'static str) -> String {
+    let Some(figure) = median.figure(name) else { return String::new() };
+    let measure = Measure::Figure(name);
+    let compared = figure.unit.is_some() && row.measure != measure;
+    let ratio = times(report.ratio(row, measure).filter(|_| compared));
+    if ratio.is_empty() { shown(figure) } else { format!("{} ({ratio}×)", shown(figure)) }
+}
+
+/// A figure with its unit.
+pub(super) fn shown(figure: &Figure) -> String {
+    match figure.unit {
+        Some(unit) => format!("{} {unit}", short(figure.value)),
+        None => short(figure.value),
+    }
+}
+
+fn times(ratio: Option<f64>) -> String {
+    ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"))
+}
+
 /// The least and the most of what is compared, over all runs.
-fn range(row: &Row) -> (String, String) {
-    let figure = |sample: &crate::sample::Sample| match row.measure {
-        Measure::Rate => sample.rate,
-        Measure::Latency => sample.p50_ms,
+fn range(row: &Row) -> String {
+    let all = || row.samples.iter().filter_map(|sample| row.measure.of(sample));
+    let unit = match (row.measure, row.samples.first()) {
+        (Measure::Rate, _) | (_, None) => String::new(),
+        (measure, Some(sample)) => measure.unit(sample),
     };
-    let all = || row.samples.iter().map(figure);
-    (short(all().fold(f64::INFINITY, f64::min)), short(all().fold(0.0, f64::max)))
+    format!("{}–{}{unit}", short(all().fold(f64::INFINITY, f64::min)), short(all().fold(0.0, f64::max)))
 }
 
 /// Three digits that mean something, with commas in thousands.
@@ -120,8 +157,9 @@ mod tests {
         let cells: Vec<usize> =
             text.split("## put").nth(1).unwrap().lines().filter(|line| line.starts_with('|')).map(cells_of).collect();
         assert_eq!(cells.len(), 5, "{text}");
-        assert!(cells.iter().all(|cells| *cells == cells_of("| | | | | | | | | | | | |")), "{text}");
+        assert!(cells.iter().all(|cells| *cells == cells_of("| | | | | | | | | | | | | | | |")), "{text}");
         assert!(text.contains("| 3.00 |") && text.contains("it is broken"), "{text}");
+        assert!(text.contains("| 12.0 ms | 12,000 |") && text.contains("| 6.00 ms (2.00×) | 12,000 |"), "{text}");
     }
 
     fn cells_of(line: &str) -> usize {

@@ -2,7 +2,13 @@
 //!
 //! Only the stream that keeps many leases is written out here, because that client keeps one lease on each stream.
 
-use etcd_client::{Client as Etcd, LeaseKeepAliveStream, LeaseKeeper, LockOptions, WatchOptions, WatchStream};
+use std::time::{Duration, Instant};
+
+use etcd_client::{
+    Client as Etcd, Event, EventType, LeaseKeepAliveStream, LeaseKeeper, LockOptions, PutOptions, WatchOptions,
+    WatchStream,
+};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::client::Grpc;
@@ -12,28 +18,45 @@ use tonic::{Request, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::said;
-use crate::client::{Client, Granter, Life, Locker, Renewer, Watcher, Work, Writer};
+use crate::client::{
+    Client, Endings, Granter, LENT, Lender, Life, Locker, Renewer, Watcher, Work, Writer, lent, number_of,
+};
+
+/// What the keys of leases contain.
+const HOLDER: &str = "bench@host/4711";
 
 pub(super) const CLIENT: &str = "etcd-client 0.21.1";
 
 /// How long leases live, in seconds: longer than any measurement.
 const TTL: i64 = 600;
+/// How many grants are under way together where many leases are needed.
+const TOGETHER: usize = 64;
 
 /// Whether this client was built.
 pub(super) fn find() -> Result<(), String> {
     Ok(())
 }
 
-/// Opens a connection.
-pub(super) fn connect(endpoint: &str) -> Work<'_, Box<dyn Client>> {
+/// Opens a connection to each of these nodes.
+pub(super) fn connect(endpoints: &str) -> Work<'_, Box<dyn Client>> {
     Box::pin(async move {
-        let etcd = Etcd::connect([endpoint], None).await.map_err(said)?;
-        Ok(Box::new(Wire { etcd, endpoint: endpoint.to_owned() }) as Box<dyn Client>)
+        let nodes: Vec<&str> = endpoints.split(',').collect();
+        let endpoint = nodes.first().copied().unwrap_or_default().to_owned();
+        let etcd = Etcd::connect(nodes, None).await.map_err(said)?;
+        Ok(Box::new(Wire { etcd, endpoint }) as Box<dyn Client>)
     })
+}
+
+/// Whether the node at this address leads.
+pub(super) async fn leads(endpoint: &str) -> Result<bool, String> {
+    let mut etcd = Etcd::connect([endpoint], None).await.map_err(said)?;
+    let status = etcd.status().await.map_err(said)?;
+    Ok(status.header().is_some_and(|header| header.member_id() == status.leader()))
 }
 
 struct Wire {
     etcd: Etcd,
+    /// The first node.
     endpoint: String,
 }
 
@@ -59,13 +82,13 @@ impl Client for Wire {
 
     fn renewer(&self, leases: usize) -> Option<Work<'_, Box<dyn Renewer>>> {
         Some(Box::pin(async move {
-            let mut ids = Vec::new();
-            for _ in 0..leases {
-                ids.push(self.etcd.lease_client().grant(TTL, None).await.map_err(said)?.id());
-            }
+            let grant = async |_| self.etcd.lease_client().grant(TTL, None).await.map(|granted| granted.id());
+            let grants = stream::iter(0..leases).map(grant).buffered(TOGETHER);
+            let ids: Vec<i64> = grants.try_collect().await.map_err(said)?;
             if let [id] = ids[..] {
                 let (keeper, answers) = self.etcd.lease_client().keep_alive(id).await.map_err(said)?;
-                return Ok(Box::new(One { keeper, answers }) as Box<dyn Renewer>);
+                let etcd = self.etcd.clone();
+                return Ok(Box::new(One { etcd, id, keeper, answers }) as Box<dyn Renewer>);
             }
             Ok(Box::new(Many::open(&self.endpoint, ids).await?) as Box<dyn Renewer>)
         }))
@@ -83,11 +106,22 @@ impl Client for Wire {
     }
 
     fn watcher<'a>(&'a self, prefix: &'a str) -> Option<Work<'a, Box<dyn Watcher>>> {
-        Some(Box::pin(async move {
-            let options = WatchOptions::new().with_prefix();
-            let stream = self.etcd.watch_client().watch(prefix, Some(options)).await.map_err(said)?;
-            Ok(Box::new(Watches(stream)) as Box<dyn Watcher>)
-        }))
+        Some(Box::pin(async move { Ok(Box::new(self.watch(prefix).await?) as Box<dyn Watcher>) }))
+    }
+
+    fn lender(&self) -> Option<Box<dyn Lender>> {
+        Some(Box::new(Caller(self.etcd.clone())))
+    }
+
+    fn endings(&self) -> Option<Work<'_, Box<dyn Endings>>> {
+        Some(Box::pin(async { Ok(Box::new(self.watch(LENT).await?) as Box<dyn Endings>) }))
+    }
+}
+
+impl Wire {
+    async fn watch(&self, prefix: &str) -> Result<Watches, String> {
+        let options = WatchOptions::new().with_prefix();
+        self.etcd.watch_client().watch(prefix, Some(options)).await.map(Watches).map_err(said)
     }
 }
 
@@ -107,6 +141,8 @@ impl Granter for Caller {
 
 /// One lease on a stream.
 struct One {
+    etcd: Etcd,
+    id: i64,
     keeper: LeaseKeeper,
     answers: LeaseKeepAliveStream,
 }
@@ -120,6 +156,13 @@ impl Renewer for One {
                 Some(_) => Err("the lease is gone".to_owned()),
                 None => Err("the stream has ended".to_owned()),
             }
+        })
+    }
+
+    fn mend(&mut self) -> Work<'_> {
+        Box::pin(async move {
+            (self.keeper, self.answers) = self.etcd.lease_client().keep_alive(self.id).await.map_err(said)?;
+            Ok(())
         })
     }
 }
@@ -223,19 +266,59 @@ impl Locker for Locks {
     }
 }
 
+/// A key bound to a lease, which goes with it.
+impl Lender for Caller {
+    fn lend(&self, number: u64, ttl: Duration) -> Work<'_, Instant> {
+        // It knows whole seconds.
+        let seconds = i64::try_from(ttl.as_millis().div_ceil(1000)).unwrap_or(TTL);
+        Box::pin(async move {
+            let asked = Instant::now();
+            let granted = self.0.lease_client().grant(seconds, None).await.map_err(said)?;
+            let options = PutOptions::new().with_lease(granted.id());
+            self.0.kv_client().put(lent(number), HOLDER, Some(options)).await.map_err(said)?;
+            Ok(asked + Duration::from_secs(granted.ttl().unsigned_abs()))
+        })
+    }
+
+    fn lives(&self, number: u64) -> Work<'_, bool> {
+        Box::pin(async move {
+            let found = self.0.kv_client().get(lent(number), None).await.map_err(said)?;
+            Ok(found.kvs().first().is_some_and(|key| key.lease() != 0))
+        })
+    }
+}
+
 struct Watches(WatchStream);
+
+impl Watches {
+    /// Waits for what happened next, and shows each of it.
+    async fn events(&mut self, mut see: impl FnMut(&Event)) -> Result<(), String> {
+        let answer = self.0.message().await.map_err(said)?.ok_or("the watch has ended")?;
+        if answer.canceled() {
+            return Err(format!("the watch was ended: {}", answer.cancel_reason()));
+        }
+        answer.events().iter().for_each(&mut see);
+        Ok(())
+    }
+}
 
 impl Watcher for Watches {
     fn next<'a>(&'a mut self, see: &'a mut (dyn FnMut(&[u8]) + Send)) -> Work<'a> {
-        Box::pin(async move {
-            let answer = self.0.message().await.map_err(said)?.ok_or("the watch has ended")?;
-            if answer.canceled() {
-                return Err(format!("the watch was ended: {}", answer.cancel_reason()));
+        Box::pin(self.events(|event| {
+            if let Some(key) = event.kv() {
+                see(key.value());
             }
-            for value in answer.events().iter().filter_map(|event| event.kv()) {
-                see(value.value());
+        }))
+    }
+}
+
+impl Endings for Watches {
+    fn next<'a>(&'a mut self, see: &'a mut (dyn FnMut(u64) + Send)) -> Work<'a> {
+        Box::pin(self.events(|event| {
+            let gone = event.kv().filter(|_| event.event_type() == EventType::Delete);
+            if let Some(number) = gone.and_then(|key| number_of(key.key_str().ok()?)) {
+                see(number);
             }
-            Ok(())
-        })
+        }))
     }
 }

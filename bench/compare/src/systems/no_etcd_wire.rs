@@ -9,6 +9,10 @@ pub(super) fn find() -> Result<(), String> {
     Err(WHY.to_owned())
 }
 
+pub(super) async fn leads(_endpoint: &str) -> Result<bool, String> {
+    Err(WHY.to_owned())
+}
+
 pub(super) fn connect(_endpoint: &str) -> Work<'_, Box<dyn Client>> {
     Box::pin(async { Err(WHY.to_owned()) })
 }

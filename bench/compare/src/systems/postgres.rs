@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt as _};
 use rustix::process::Signal;
@@ -18,7 +19,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, NoTls, Row, Statement};
 
 use super::said;
-use crate::client::{Client, Granter, Life, Locker, Renewer, Work, Writer};
+use crate::client::{Client, Granter, Lender, Life, Locker, Renewer, Work, Writer, lent};
 use crate::process::{Server, command, free_address, program, version};
 use crate::system::{About, Running, System};
 
@@ -58,6 +59,7 @@ const WANT: &str = "UPDATE lease SET wanted = true WHERE name = $1 AND NOT wante
 const RENEW: &str = "
     UPDATE lease SET expires_at = now() + interval '10 minutes' FROM unnest($1::text[], $2::bigint[]) AS kept (name, token)
     WHERE lease.name = kept.name AND lease.token = kept.token AND lease.expires_at > now()";
+const LIVES: &str = "SELECT 1 FROM lease WHERE name = $1 AND expires_at > now()";
 const PUT: &str = "INSERT INTO entry VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
 
 const HOLDER: &str = "bench@host/4711";
@@ -102,6 +104,11 @@ impl System for Postgres {
         // It ends all its processes at once then, without writing anything down.
         server.end_with(Signal::QUIT);
         Ok(Running { endpoint: format!("postgres://leasehold@{address}/postgres"), servers: vec![server] })
+    }
+
+    /// They are in files, and in a cache that has its size from the start.
+    fn has_leases_in_memory(&self) -> bool {
+        false
     }
 
     fn connect<'a>(&'a self, running: &'a Running) -> Work<'a, Box<dyn Client>> {
@@ -197,6 +204,10 @@ impl Client for Wire {
         Some(Box::new(Caller(Arc::clone(&self.0))))
     }
 
+    fn lender(&self) -> Option<Box<dyn Lender>> {
+        Some(Box::new(Caller(Arc::clone(&self.0))))
+    }
+
     fn renewer(&self, leases: usize) -> Option<Work<'_, Box<dyn Renewer>>> {
         Some(Box::pin(async move {
             let names: Vec<String> = (0..leases).map(|_| format!("kept/{:016x}", rand::random::<u64>())).collect();
@@ -220,6 +231,24 @@ impl Client for Wire {
 }
 
 struct Caller(Arc<Link>);
+
+/// A row. It ends when somebody looks at the time that it has; nobody is told.
+impl Lender for Caller {
+    fn lend(&self, number: u64, ttl: Duration) -> Work<'_, Instant> {
+        Box::pin(async move {
+            let asked = Instant::now();
+            self.0.token(&self.0.acquire, &lent(number)).await?.ok_or("the name is not new")?;
+            Ok(asked + ttl)
+        })
+    }
+
+    fn lives(&self, number: u64) -> Work<'_, bool> {
+        Box::pin(async move {
+            let found = self.0.client.query(LIVES, &[&lent(number)]).await.map_err(in_full)?;
+            Ok(!found.is_empty())
+        })
+    }
+}
 
 impl Writer for Caller {
     fn put<'a>(&'a mut self, key: &'a str, value: &'a [u8]) -> Work<'a> {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use redis::aio::{MultiplexedConnection, PubSubStream};
@@ -14,7 +14,9 @@ use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Cmd, IntoConnectionInfo as _, Pipeline, Script, cmd};
 
 use super::said;
-use crate::client::{Client, Granter, Life, Locker, Renewer, Watcher, Work, Writer};
+use crate::client::{
+    Client, Endings, Granter, LENT, Lender, Life, Locker, Renewer, Watcher, Work, Writer, lent, number_of,
+};
 use crate::process::{Server, command, free_address, program, version};
 use crate::system::{About, Running, System};
 
@@ -131,7 +133,7 @@ impl Client for Wire {
             let mut renewals = Pipeline::new();
             for _ in 0..leases {
                 let (name, token) = (format!("kept/{:016x}", rand::random::<u64>()), token());
-                take(&name, &token).exec_async(&mut calls).await.map_err(said)?;
+                take(&name, &token, TTL).exec_async(&mut calls).await.map_err(said)?;
                 let mut renewal = evaluate(&RENEW, &name, &token);
                 renewal.arg(TTL);
                 renewals.add_command(renewal);
@@ -152,14 +154,32 @@ impl Client for Wire {
 
     fn watcher<'a>(&'a self, prefix: &'a str) -> Option<Work<'a, Box<dyn Watcher>>> {
         Some(Box::pin(async move {
-            let mut calls = self.calls.clone();
-            // Only now: it makes every write dearer.
-            let mut tell = cmd("CONFIG");
-            tell.arg("SET").arg("notify-keyspace-events").arg("K$").exec_async(&mut calls).await.map_err(said)?;
-            let mut news = self.client.get_async_pubsub().await.map_err(said)?;
-            news.psubscribe(format!("{SPACE}{prefix}*")).await.map_err(said)?;
-            Ok(Box::new(Watches { calls, news: news.into_on_message() }) as Box<dyn Watcher>)
+            let news = self.told("K$", &format!("{SPACE}{prefix}*")).await?;
+            Ok(Box::new(Watches { calls: self.calls.clone(), news }) as Box<dyn Watcher>)
         }))
+    }
+
+    fn lender(&self) -> Option<Box<dyn Lender>> {
+        Some(Box::new(Caller(self.calls.clone())))
+    }
+
+    fn endings(&self) -> Option<Work<'_, Box<dyn Endings>>> {
+        Some(Box::pin(async {
+            Ok(Box::new(Expired(self.told("Kx", &format!("{SPACE}{LENT}*")).await?)) as Box<dyn Endings>)
+        }))
+    }
+}
+
+impl Wire {
+    /// Makes the server tell of these kinds of events, and listens to channels of this pattern. Not before it is needed: it
+    /// makes every write dearer.
+    async fn told(&self, events: &str, channels: &str) -> Result<PubSubStream, String> {
+        let mut tell = cmd("CONFIG");
+        tell.arg("SET").arg("notify-keyspace-events").arg(events);
+        tell.exec_async(&mut self.calls.clone()).await.map_err(said)?;
+        let mut news = self.client.get_async_pubsub().await.map_err(said)?;
+        news.psubscribe(channels).await.map_err(said)?;
+        Ok(news.into_on_message())
     }
 }
 
@@ -171,9 +191,9 @@ fn token() -> String {
 }
 
 /// Takes a key that is free.
-fn take(name: &str, token: &str) -> Cmd {
+fn take(name: &str, token: &str, ttl_ms: u64) -> Cmd {
     let mut take = cmd("SET");
-    take.arg(name).arg(token).arg("NX").arg("PX").arg(TTL);
+    take.arg(name).arg(token).arg("NX").arg("PX").arg(ttl_ms);
     take
 }
 
@@ -196,7 +216,36 @@ impl Granter for Caller {
     fn grant(&mut self) -> Work<'_> {
         Box::pin(async move {
             let name = format!("lease/{:016x}", rand::random::<u64>());
-            take(&name, &token()).exec_async(&mut self.0).await.map_err(said)
+            take(&name, &token(), TTL).exec_async(&mut self.0).await.map_err(said)
+        })
+    }
+}
+
+impl Lender for Caller {
+    fn lend(&self, number: u64, ttl: Duration) -> Work<'_, Instant> {
+        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(TTL);
+        Box::pin(async move {
+            let asked = Instant::now();
+            take(&lent(number), &token(), ttl_ms).exec_async(&mut self.0.clone()).await.map_err(said)?;
+            Ok(asked + Duration::from_millis(ttl_ms))
+        })
+    }
+
+    fn lives(&self, number: u64) -> Work<'_, bool> {
+        Box::pin(async move { cmd("EXISTS").arg(lent(number)).query_async(&mut self.0.clone()).await.map_err(said) })
+    }
+}
+
+/// Hears of keys that have expired.
+struct Expired(PubSubStream);
+
+impl Endings for Expired {
+    fn next<'a>(&'a mut self, see: &'a mut (dyn FnMut(u64) + Send)) -> Work<'a> {
+        Box::pin(async move {
+            let told = self.0.next().await.ok_or("the connection that listens has ended")?;
+            let key = told.get_channel_name().strip_prefix(SPACE).unwrap_or_default();
+            number_of(key).into_iter().for_each(see);
+            Ok(())
         })
     }
 }
@@ -226,7 +275,7 @@ struct Locks {
 
 impl Locks {
     async fn is_taken(&mut self, name: &str, token: &str) -> Result<bool, String> {
-        let taken: Option<String> = take(name, token).query_async(&mut self.wire.calls).await.map_err(said)?;
+        let taken: Option<String> = take(name, token, TTL).query_async(&mut self.wire.calls).await.map_err(said)?;
         Ok(taken.is_some())
     }
 

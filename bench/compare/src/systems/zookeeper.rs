@@ -9,13 +9,16 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::said;
-use super::zookeeper_wire::{Kind, Session};
-use crate::client::{Client, Granter, Life, Locker, Renewer, Watcher, Work, Writer};
+use super::zookeeper_wire::{Change, Kind, Session};
+use crate::client::{
+    Client, Endings, Granter, LENT, Lender, Life, Locker, Renewer, Watcher, Work, Writer, lent, number_of,
+};
 use crate::process::{Server, free_address, program};
 use crate::system::{About, Running, System};
 
@@ -31,6 +34,8 @@ const LIBRARIES: [&str; 7] =
     ["zookeeper-jute", "slf4j-api", "slf4j-simple", "commons-cli", "commons-io", "metrics-core", "snappy-java"];
 /// How long sessions live, in milliseconds: longer than any measurement.
 const TTL: i32 = 600_000;
+/// How finely it tells time, in milliseconds: what the configuration has that comes with it.
+const TICK: u32 = 2000;
 
 pub(super) struct ZooKeeper;
 
@@ -63,7 +68,7 @@ impl System for ZooKeeper {
         let port = address.rsplit(':').next().unwrap_or_default();
         let settings = format!(
             "dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n\
-             maxSessionTimeout={TTL}\nadmin.enableServer=false\n",
+             tickTime={TICK}\nmaxSessionTimeout={TTL}\nadmin.enableServer=false\n",
             directory.join("data").display()
         );
         let file = directory.join("zoo.cfg");
@@ -143,6 +148,19 @@ impl Client for Wire {
         Some(Box::pin(async { Ok(Box::new(Locks { lease, held: None }) as Box<dyn Locker>) }))
     }
 
+    fn lender(&self) -> Option<Box<dyn Lender>> {
+        Some(Box::new(Lends(self.address.clone())))
+    }
+
+    fn endings(&self) -> Option<Work<'_, Box<dyn Endings>>> {
+        Some(Box::pin(async move {
+            let (path, session) = (path(LENT), self.session.clone());
+            session.make_way(&path).await?;
+            let told = session.watch_below(&path).await?;
+            Ok(Box::new(Gone { _session: session, told }) as Box<dyn Endings>)
+        }))
+    }
+
     fn watcher<'a>(&'a self, prefix: &'a str) -> Option<Work<'a, Box<dyn Watcher>>> {
         Some(Box::pin(async move {
             let (path, session) = (path(prefix), self.session.clone());
@@ -180,6 +198,57 @@ impl Granter for Grants {
         Box::pin(async move {
             let name = format!("/lease-{:016x}", rand::random::<u64>());
             self.0.create(&name, Kind::Ephemeral).await?.map(drop).ok_or_else(|| "there is no root".to_owned())
+        })
+    }
+}
+
+/// A session for each lease, with a node that goes with it. Its connection is closed, and nobody takes it up again.
+struct Lends(String);
+
+/// How many sessions there are at most: each needs a connection while it is granted.
+const SESSIONS: usize = 500;
+
+impl Lender for Lends {
+    fn most(&self) -> usize {
+        SESSIONS
+    }
+
+    fn lend(&self, number: u64, ttl: Duration) -> Work<'_, Instant> {
+        let ttl_ms = i32::try_from(ttl.as_millis()).unwrap_or(TTL);
+        Box::pin(async move {
+            let session = Session::open(&self.0, ttl_ms).await?;
+            session.make_way(&path(LENT)).await?;
+            // The session was last heard of now.
+            let asked = Instant::now();
+            session.create(&path(&lent(number)), Kind::Ephemeral).await?.ok_or("there is nothing to make it below")?;
+            Ok(asked + ttl)
+        })
+    }
+
+    fn lives(&self, number: u64) -> Work<'_, bool> {
+        Box::pin(async move {
+            let session = Session::open(&self.0, TTL).await?;
+            let nodes = session.children(&path(LENT)).await?;
+            session.close().await?;
+            Ok(nodes.contains(&number.to_string()))
+        })
+    }
+}
+
+/// Is told which nodes are gone.
+struct Gone {
+    /// What is told comes over it.
+    _session: Session,
+    told: UnboundedReceiver<Change>,
+}
+
+impl Endings for Gone {
+    fn next<'a>(&'a mut self, see: &'a mut (dyn FnMut(u64) + Send)) -> Work<'a> {
+        Box::pin(async move {
+            let change = self.told.recv().await.ok_or("the session is over")?;
+            let name = change.path.strip_prefix('/').filter(|_| change.gone);
+            name.and_then(number_of).into_iter().for_each(see);
+            Ok(())
         })
     }
 }
@@ -258,15 +327,15 @@ async fn before(session: &Session, folder: &str, own: &str) -> Result<Option<Str
 /// Is told which nodes have changed, and asks for what all it was told of contain, as they are then.
 struct Watches {
     session: Session,
-    told: UnboundedReceiver<String>,
+    told: UnboundedReceiver<Change>,
 }
 
 impl Watcher for Watches {
     fn next<'a>(&'a mut self, see: &'a mut (dyn FnMut(&[u8]) + Send)) -> Work<'a> {
         Box::pin(async move {
-            let mut changed = BTreeSet::from([self.told.recv().await.ok_or("the session is over")?]);
+            let mut changed = BTreeSet::from([self.told.recv().await.ok_or("the session is over")?.path]);
             while let Ok(further) = self.told.try_recv() {
-                changed.insert(further);
+                changed.insert(further.path);
             }
             let values = try_join_all(changed.iter().map(|path| self.session.get(path))).await?;
             values.iter().for_each(|value| see(value));

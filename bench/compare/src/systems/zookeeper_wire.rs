@@ -26,6 +26,8 @@ const CLOSE: i32 = -11;
 /// The number of a message that nobody asked for: a node has changed.
 const TOLD: i32 = -1;
 const PING_NUMBER: i32 = -2;
+/// The kind of change of a node that is there no longer.
+const GONE: i32 = 2;
 const NO_NODE: i32 = -101;
 const NODE_EXISTS: i32 = -110;
 /// Whatever its version is.
@@ -70,7 +72,15 @@ struct Heard {
     /// Of one node, once.
     once: HashMap<String, Vec<oneshot::Sender<()>>>,
     /// Of all nodes below those that are watched.
-    always: Vec<UnboundedSender<String>>,
+    always: Vec<UnboundedSender<Change>>,
+}
+
+/// What happened to a node below one that is watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) path: String,
+    /// Whether it is there no longer.
+    pub(super) gone: bool,
 }
 
 /// What is under way.
@@ -167,8 +177,8 @@ impl Session {
         }
     }
 
-    /// The paths of all nodes below this one that change from now on.
-    pub(super) async fn watch_below(&self, path: &str) -> Result<UnboundedReceiver<String>, String> {
+    /// All nodes below this one that change from now on.
+    pub(super) async fn watch_below(&self, path: &str) -> Result<UnboundedReceiver<Change>, String> {
         let (tell, told) = unbounded_channel();
         locked(&self.heard).always.push(tell);
         self.ask(WATCH, Body::default().text(path).int(RECURSIVE)).await?.map_err(refused)?;
@@ -217,8 +227,9 @@ async fn receive(mut from: BufReader<OwnedReadHalf>, pending: Pending, heard: Ar
         let mut reader = Reader(&message);
         let (Some(number), Some(_), Some(code)) = (reader.int(), reader.long(), reader.int()) else { break };
         if number == TOLD {
-            let path = reader.skip(8).and_then(|mut rest| rest.text()).unwrap_or_default();
-            tell(&heard, &path);
+            let gone = reader.int() == Some(GONE);
+            let path = reader.skip(4).and_then(|mut rest| rest.text()).unwrap_or_default();
+            tell(&heard, &Change { path, gone });
             continue;
         }
         let Some((asked, answer)) = locked(&pending).pop_front() else { break };
@@ -232,12 +243,12 @@ async fn receive(mut from: BufReader<OwnedReadHalf>, pending: Pending, heard: Ar
     *locked(&heard) = Heard::default();
 }
 
-fn tell(heard: &Mutex<Heard>, path: &str) {
+fn tell(heard: &Mutex<Heard>, change: &Change) {
     let mut heard = locked(heard);
-    for waits in heard.once.remove(path).unwrap_or_default() {
+    for waits in heard.once.remove(&change.path).unwrap_or_default() {
         let _ = waits.send(());
     }
-    heard.always.retain(|watch| watch.send(path.to_owned()).is_ok());
+    heard.always.retain(|watch| watch.send(change.clone()).is_ok());
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -354,11 +365,12 @@ mod tests {
         let (tell_always, mut always) = unbounded_channel();
         locked(&heard).once.insert("/a".to_owned(), vec![tell_once]);
         locked(&heard).always.push(tell_always);
-        tell(&heard, "/b");
+        let change = |path: &str, gone| Change { path: path.to_owned(), gone };
+        tell(&heard, &change("/b", false));
         assert!(once.try_recv().is_err());
-        tell(&heard, "/a");
+        tell(&heard, &change("/a", true));
         assert_eq!(once.try_recv(), Ok(()));
-        assert_eq!((always.try_recv().as_deref(), always.try_recv().as_deref()), (Ok("/b"), Ok("/a")));
+        assert_eq!((always.try_recv(), always.try_recv()), (Ok(change("/b", false)), Ok(change("/a", true))));
         assert!(locked(&heard).once.is_empty());
     }
 }

@@ -17,6 +17,7 @@ pub(super) fn all() -> Vec<Box<dyn Workload>> {
         Box::new(KeepAlive { clients: 64, leases: 1, connections: Connections::Own }),
         Box::new(KeepAlive { clients: 64, leases: 1, connections: Connections::Shared }),
         Box::new(KeepAlive { clients: 1, leases: 512, connections: Connections::Own }),
+        Box::new(KeepAlive { clients: 1, leases: 4096, connections: Connections::Own }),
     ]
 }
 

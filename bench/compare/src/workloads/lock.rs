@@ -38,17 +38,44 @@ impl Workload for Lock {
         Measure::Rate
     }
 
+    fn fits(&self, nodes: usize) -> bool {
+        // Several nodes do what is compared there, and no more: it takes long enough.
+        nodes == 1 || self.callers == 64
+    }
+
     fn run<'a>(&'a self, stage: &'a Stage<'a>) -> Work<'a, Option<Sample>> {
         Box::pin(async move {
-            let clients = stage.clients(self.callers, self.connections).await?;
-            let mut callers: Vec<Box<dyn Caller>> = Vec::new();
-            for (number, client) in clients.iter().enumerate() {
-                let Some(locker) = client.locker(self.life) else { return Ok(None) };
-                callers.push(Box::new(Locking { locker: locker.await?, name: format!("lock/{number}") }));
-            }
+            let Some(callers) = callers(stage, self.callers, self.connections, self.life).await? else {
+                return Ok(None);
+            };
             load::closed(stage, callers).await.map(Some)
         })
     }
+}
+
+/// Callers that have a name each, with a lease for each lock; none if the system has nothing of the kind.
+pub(super) async fn uncontended(
+    stage: &Stage<'_>,
+    count: usize,
+    connections: Connections,
+) -> Result<Option<Sample>, String> {
+    let Some(callers) = callers(stage, count, connections, Life::PerLock).await? else { return Ok(None) };
+    load::closed(stage, callers).await.map(Some)
+}
+
+async fn callers(
+    stage: &Stage<'_>,
+    count: usize,
+    connections: Connections,
+    life: Life,
+) -> Result<Option<Vec<Box<dyn Caller>>>, String> {
+    let clients = stage.clients(count, connections).await?;
+    let mut callers: Vec<Box<dyn Caller>> = Vec::new();
+    for (number, client) in clients.iter().enumerate() {
+        let Some(locker) = client.locker(life) else { return Ok(None) };
+        callers.push(Box::new(Locking { locker: locker.await?, name: format!("lock/{number}") }));
+    }
+    Ok(Some(callers))
 }
 
 /// A caller that has a name for itself.

@@ -1,9 +1,14 @@
 //! All workloads, in the order of the tables. A further one is a further file and a line here.
 
+mod expiry;
+mod fail_over;
 mod grant;
+mod growth;
 mod hand_over;
 mod keep_alive;
+mod live;
 mod lock;
+mod mixed_day;
 mod put;
 mod watch;
 
@@ -11,10 +16,22 @@ use super::workload::Workload;
 
 /// All workloads.
 pub(crate) fn all() -> Vec<Box<dyn Workload>> {
-    [put::all(), grant::all(), keep_alive::all(), lock::all(), hand_over::all(), watch::all()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        put::all(),
+        grant::all(),
+        keep_alive::all(),
+        lock::all(),
+        hand_over::all(),
+        expiry::all(),
+        live::all(),
+        growth::all(),
+        fail_over::all(),
+        mixed_day::all(),
+        watch::all(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 #[cfg(test)]

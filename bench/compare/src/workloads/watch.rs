@@ -74,7 +74,7 @@ impl Workload for Seen {
             }
             let writes = self.writes;
             let writing = tokio::spawn(async move { write_when_due(&mut *writer, origin, writes, window).await });
-            let used = stage.used_in(window).await;
+            let used = stage.used_in(window).await?;
             writing.await.map_err(|error| error.to_string())??;
             // What was written last is still under way.
             tokio::time::sleep(Duration::from_millis(200)).await;
