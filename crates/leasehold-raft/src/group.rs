@@ -24,6 +24,7 @@ use crate::change::Changes;
 use crate::checkpoint;
 use crate::directory::Identity;
 use crate::error::OpenError;
+use crate::files::Cut;
 use crate::forward::Forwarder;
 use crate::group_commit::Fatal;
 use crate::heard::Heard;
@@ -38,7 +39,6 @@ use crate::snapshot::Snapshots;
 use crate::steward;
 use crate::store::LogStore;
 use crate::types::{Member, Types};
-use crate::files::Cut;
 use crate::world::{Elsewhere, Listener};
 
 /// Parcels of other nodes that wait to be proposed.

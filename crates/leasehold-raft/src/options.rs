@@ -7,8 +7,8 @@ use std::time::Duration;
 use openraft::{Config, SnapshotPolicy};
 
 use crate::error::OpenError;
-use crate::peer::PeerOptions;
 use crate::files::FileLimits;
+use crate::peer::PeerOptions;
 use crate::world::World;
 
 /// The flush thread asks for its next flush through a queue of 1024 requests, and every new log file takes three: files

@@ -7,13 +7,13 @@ use leasehold_service::log::{Committed, Machine, Position, View};
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 
+use crate::files::FileLimits;
 use crate::group_commit::Fatal;
 use crate::machine::{Applier, Progress, Told};
 use crate::roster::Roster;
 use crate::snapshot::Snapshots;
 use crate::store::LogStore;
 use crate::types::Types;
-use crate::files::FileLimits;
 
 pub(crate) struct Nothing;
 

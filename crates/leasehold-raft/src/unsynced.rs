@@ -12,11 +12,11 @@ use openraft::type_config::TypeConfigExt;
 use tokio::time::Instant;
 
 use crate::contrast::contrast;
+use crate::files::FileLimits;
 use crate::group_commit::Fatal;
 use crate::store::LogStore;
 use crate::suite::Nothing;
 use crate::types::{Candidate, Entry, LogId, Types, Vote};
-use crate::files::FileLimits;
 use crate::{Node, Options};
 
 const LEADER: LeaderId = LeaderId { term: 1, node: 1 };

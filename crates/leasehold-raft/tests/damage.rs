@@ -172,18 +172,17 @@ async fn a_cut_or_missing_file_before_the_last_refuses_the_start() {
     let copy = copied(dir.path());
     std::fs::remove_file(in_copy(&copy, &dir, &files[1])).unwrap();
     let error = open_with(small(copy.path())).await.map(|_| ()).unwrap_err();
-    assert!(matches!(&error, OpenError::DamagedLog { file, .. } if file.ends_with(files[2].file_name().unwrap())), "{error}");
+    assert!(
+        matches!(&error, OpenError::DamagedLog { file, .. } if file.ends_with(files[2].file_name().unwrap())),
+        "{error}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_taken_at_any_moment_has_everything_acknowledged_before_it() {
     let dir = tempfile::tempdir().unwrap();
-    let options = |dir: &Path| Options {
-        log_file_records: 40,
-        snapshot_bytes: 12_000,
-        retained_entries: 20,
-        ..small(dir)
-    };
+    let options =
+        |dir: &Path| Options { log_file_records: 40, snapshot_bytes: 12_000, retained_entries: 20, ..small(dir) };
     let running = std::sync::Arc::new(open_with(options(dir.path())).await.unwrap());
     let acknowledged = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let writer = {

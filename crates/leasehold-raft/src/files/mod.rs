@@ -88,9 +88,17 @@ struct Place {
 
 impl LogFiles {
     /// Opens the log in `dir`; says what was cut from its end.
-    pub(crate) fn open(dir: &Path, limits: FileLimits, world: &Elsewhere) -> Result<(LogFiles, Option<Cut>), OpenError> {
+    pub(crate) fn open(
+        dir: &Path,
+        limits: FileLimits,
+        world: &Elsewhere,
+    ) -> Result<(LogFiles, Option<Cut>), OpenError> {
         let filling = if world.is_some() { Filling::Hole } else { Filling::Zeros };
-        replay::open(dir, limits, filling)
+        let opened = replay::open(dir, limits, filling)?;
+        if let Some(world) = world {
+            world.flushed(dir);
+        }
+        Ok(opened)
     }
 
     /// Adds entries.
@@ -242,7 +250,8 @@ impl LogFiles {
             self.first += 1;
         }
         if self.places.is_empty() {
-            self.first = upto.index + 1;
+            // Read again, with the files that had them gone: the entries may have gone further since.
+            self.first = self.first.max(upto.index + 1);
         }
         self.purged = Some(upto);
         self.last = self.last.filter(|last| last.index > upto.index).or(Some(upto));

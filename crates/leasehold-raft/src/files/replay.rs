@@ -2,10 +2,13 @@
 //!
 //! Files follow one another without a gap, each begins with where the log stood, and batches are numbered throughout. Only the
 //! end of the last file may be unfinished: a batch that was never acknowledged, which is wiped out and reported. Anything else
-//! that does not read or does not follow is damage, and is told with its file and its place.
+//! that does not read or does not follow is damage, and is told with its file and its place. The last batch that reads is
+//! made durable before it counts.
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,7 +37,7 @@ pub(super) fn open(dir: &Path, limits: FileLimits, filling: Filling) -> Result<(
     let lock = Arc::new(directory::lock(dir)?);
     let files = segment::list(dir)?;
     let next = Next::new(dir.to_path_buf(), limits.bytes as u64, filling, Arc::clone(&lock));
-    let mut next = next.at("write", dir)?;
+    let next = next.at("write", dir)?;
     let mut log = LogFiles {
         dir: dir.to_path_buf(),
         lock,
@@ -58,13 +61,17 @@ pub(super) fn open(dir: &Path, limits: FileLimits, filling: Filling) -> Result<(
     let last = files.last_key_value().map(|(number, _)| *number);
     for (number, path) in &files {
         if !log.segments.is_empty() && log.number != *number {
-            return Err(damaged(path, 0, format!("it does not follow: the next batch of the log is number {}", log.number)));
+            return Err(damaged(
+                path,
+                0,
+                format!("it does not follow: the next batch of the log is number {}", log.number),
+            ));
         }
         cut = log.replay(*number, path, last == Some(*number))?;
     }
     log.check_whole(&files.into_values().next())?;
     if log.segments.is_empty() {
-        let file = next.take(0).at("write", dir)?;
+        let file = segment::prepare(dir, limits.bytes as u64, filling).at("write", dir)?;
         log.segments.push_back(Segment::begin(dir, file, log.number, Base::default()).at("write", dir)?);
         log.number += 1;
     }
@@ -84,7 +91,8 @@ impl LogFiles {
         let bytes = std::fs::read(path).at("read", path)?;
         let file = File::options().read(true).write(true).open(path).at("open", path)?;
         self.number = number;
-        let (mut at, mut cut) = (0, None);
+        // Where the last batch begins, and where it ends.
+        let (mut last, mut at) = (0, 0);
         loop {
             match find(&bytes[at..], self.number).map_err(|refusal| damaged(path, at, refusal.to_string()))? {
                 Found::Batch(items, length) if at == 0 => {
@@ -104,17 +112,22 @@ impl LogFiles {
                     }
                     self.durable = self.next_index();
                     self.let_go();
-                    at += length;
+                    (last, at) = (at, at + length);
                     if let Some(segment) = self.segments.back_mut() {
                         segment.used = at as u64;
                         segment.records += count;
                     }
                 }
                 Found::Torn if is_last && at > 0 => {
-                    cut = Some(wipe(path, &file, &bytes, at)?);
-                    return Ok(cut);
+                    write_again(&file, &bytes, last..at).at("write", path)?;
+                    return wipe(path, &file, &bytes, at).map(Some);
                 }
-                Found::Nothing if at > 0 => return Ok(cut),
+                Found::Nothing if at > 0 => {
+                    if is_last {
+                        write_again(&file, &bytes, last..at).at("write", path)?;
+                    }
+                    return Ok(None);
+                }
                 Found::Nothing | Found::Torn => {
                     return Err(damaged(path, at, "a batch is missing where one must be".to_owned()));
                 }
@@ -125,7 +138,9 @@ impl LogFiles {
 
     /// Takes the first batch of a file.
     fn begin(&mut self, items: Vec<(usize, Item)>) -> Result<Base, String> {
-        let [(_, Item::Base(base))] = items[..] else { return Err("it does not begin with where the log stood".to_owned()) };
+        let [(_, Item::Base(base))] = items[..] else {
+            return Err("it does not begin with where the log stood".to_owned());
+        };
         if self.segments.is_empty() {
             (self.vote, self.purged, self.last) = (base.vote, base.purged, base.last);
             self.first = base.last.map_or(0, |last| last.index + 1);
@@ -159,6 +174,13 @@ impl LogFiles {
             false => Ok(()),
         }
     }
+}
+
+/// Makes the last batch durable before it counts: who wrote it may have ended before it was, and have left it in memory of the
+/// system, which need not know that it is not on the disk.
+fn write_again(file: &File, bytes: &[u8], batch: Range<usize>) -> io::Result<()> {
+    file.write_all_at(&bytes[batch.clone()], batch.start as u64)?;
+    file.sync_data()
 }
 
 /// Makes what follows `at` zeros again, so that the next batch lies among zeros.

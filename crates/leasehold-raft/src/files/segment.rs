@@ -114,7 +114,8 @@ pub(super) fn list(dir: &Path) -> Result<BTreeMap<u64, PathBuf>, OpenError> {
         } else if path.extension().is_some_and(|extension| extension == EXTENSION) {
             let number = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
             let problem = || "it is not called like a file of this log".to_owned();
-            let number = number.ok_or_else(|| OpenError::DamagedLog { file: path.clone(), offset: 0, problem: problem() })?;
+            let number =
+                number.ok_or_else(|| OpenError::DamagedLog { file: path.clone(), offset: 0, problem: problem() })?;
             files.insert(number, path);
         }
     }

@@ -111,6 +111,23 @@ fn a_purge_beyond_the_end_leaves_an_empty_log_that_goes_on_there() {
 }
 
 #[test]
+fn a_purge_of_what_lay_in_files_that_are_gone_reads_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = open(dir.path());
+    append(&mut log, 1, 0..40, 700);
+    log.purge(position(1, 5)).unwrap();
+    flush(&mut log);
+    append(&mut log, 1, 40..41, 10);
+    log.purge(position(1, 40)).unwrap();
+    flush(&mut log);
+    assert_eq!(files(dir.path()), 1, "with both purges in it");
+    let mut log = reopened(dir.path(), log);
+    append(&mut log, 1, 41..43, 10);
+    let log = reopened(dir.path(), log);
+    assert_eq!(told(&log).3.len(), 2);
+}
+
+#[test]
 fn entries_that_left_memory_are_read_from_their_files() {
     let dir = tempfile::tempdir().unwrap();
     let (mut log, _) = LogFiles::open(dir.path(), FileLimits::default(), &None).unwrap();
