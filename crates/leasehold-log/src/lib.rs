@@ -7,6 +7,7 @@
 //! other crates are free to change; what is declared here is not, and has its pages in docs/formats/.
 
 mod backup;
+mod batch;
 mod blocks;
 mod body;
 mod command;
@@ -20,6 +21,7 @@ mod state;
 mod wire;
 
 pub use backup::{BackupHeader, BackupReader, write_backup};
+pub use batch::{BATCH_VERSION, Base, Batch, Found, Item, SECTOR, find};
 pub use blocks::{BlockError, BlockProblem, BlockReader, BlockWriter, SNAPSHOT_VERSION, SnapshotHeader};
 pub use body::{BODY_VERSION, BodyError, Refusal, read_body, write_body};
 pub use command::{decode_request, encode_request};

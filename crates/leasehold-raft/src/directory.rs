@@ -136,7 +136,8 @@ fn refuse_orphans(path: &Path, file: &Path) -> Result<(), OpenError> {
     Err(OpenError::Identity { file: file.to_path_buf(), line: 1, problem })
 }
 
-fn lock(dir: &Path) -> Result<File, OpenError> {
+/// Keeps everybody else out of a directory for as long as the file is open.
+pub(crate) fn lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join("LOCK");
     let mut options = OpenOptions::new();
     let mut file =
@@ -203,15 +204,6 @@ pub(crate) fn make_directory(path: &Path) -> Result<(), OpenError> {
 /// Makes a file readable by its owner only.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(0o600))
-}
-
-/// Makes every file in a directory readable by its owner only.
-pub(crate) fn make_files_private(dir: &Path) -> Result<(), OpenError> {
-    for entry in std::fs::read_dir(dir).at("list", dir)? {
-        let path = entry.at("list", dir)?.path();
-        make_private(&path).at("protect", &path)?;
-    }
-    Ok(())
 }
 
 /// Creates an empty private file to write to; an old one is emptied.

@@ -122,14 +122,6 @@ pub enum OpenError {
         /// What is wrong there.
         problem: String,
     },
-    /// The log files do not fit together.
-    #[error("the log in {dir} cannot be opened: {problem}; restore this node from a backup or replace it")]
-    BrokenLog {
-        /// The directory of the log.
-        dir: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
     /// The newest snapshot is damaged.
     #[error("snapshot {file} cannot be used: {source}; restore this node from a backup or replace it")]
     DamagedSnapshot {

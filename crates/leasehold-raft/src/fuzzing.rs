@@ -12,14 +12,17 @@ pub use crate::peer::fuzzing::{frame_seeds, frames, hello, hello_seeds};
 use crate::peer::fuzzing::{seen, seen_seed};
 
 use crate::directory;
+use crate::files::{FileLimits, LogFiles};
 use crate::group_commit::Fatal;
 use crate::store::LogStore;
 use crate::types::{Candidate, Entry, LogId, Payload};
-use crate::wal::{self, ChunkLimits};
+
+/// What is changed byte by byte should have few of them.
+const SMALL: FileLimits = FileLimits { bytes: 8 * 1024, records: 64 };
 
 /// Opens `dir` as the directory of a log; says whether it was taken for one.
 pub fn open_log(dir: &Path) -> bool {
-    wal::open(dir, ChunkLimits::default()).is_ok()
+    LogFiles::open(dir, SMALL, &None).is_ok()
 }
 
 /// Writes a log of every kind of record to `dir`.
@@ -28,8 +31,7 @@ pub fn open_log(dir: &Path) -> bool {
 ///
 /// If the disk does not take it.
 pub async fn write_log(dir: &Path) {
-    let (mut store, _) =
-        LogStore::open(dir, ChunkLimits::default(), Fatal::new(), None).expect("the directory is empty");
+    let (mut store, _) = LogStore::open(dir, SMALL, Fatal::new(), None).expect("the directory is empty");
     let leader = LeaderId { term: 1, node: 1 };
     let at = |index| LogId { leader_id: leader, index };
     let entry = |index, payload| Entry { log_id: at(index), payload };

@@ -19,12 +19,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::awake::Awake;
 use crate::barrier::{Prover, Reader};
 use crate::change::Changes;
 use crate::checkpoint;
 use crate::directory::Identity;
 use crate::error::OpenError;
+use crate::files::Cut;
 use crate::forward::Forwarder;
 use crate::group_commit::Fatal;
 use crate::heard::Heard;
@@ -39,7 +39,6 @@ use crate::snapshot::Snapshots;
 use crate::steward;
 use crate::store::LogStore;
 use crate::types::{Member, Types};
-use crate::wal::Cut;
 use crate::world::{Elsewhere, Listener};
 
 /// Parcels of other nodes that wait to be proposed.
@@ -59,7 +58,7 @@ impl GroupFiles {
     pub(crate) fn open(dir: &Path, options: &Options, machine: &impl Machine) -> Result<GroupFiles, OpenError> {
         let fatal = Fatal::new();
         let (store, cut) =
-            LogStore::open(&dir.join("log"), options.chunk_limits(), fatal.clone(), options.world.clone())?;
+            LogStore::open(&dir.join("log"), options.file_limits(), fatal.clone(), options.world.clone())?;
         let snapshots = Snapshots::open(&dir.join("snapshots"), options.disk_floor, machine).and_then(|snapshots| {
             refuse_gap(dir, store.purged_index(), snapshots.last_index())?;
             Ok(Arc::new(snapshots))
@@ -67,6 +66,21 @@ impl GroupFiles {
         // The log lets go of its files here and now, not when somebody gets to it.
         let snapshots = snapshots.inspect_err(|_| store.close())?;
         Ok(GroupFiles { store, snapshots, cut, fatal })
+    }
+}
+
+/// Tells the log whether other nodes wait for what it writes.
+async fn tell_alone<M: Machine>(raft: Raft<Types, Applier<M>>, store: LogStore) {
+    let mut server = raft.server_metrics();
+    loop {
+        let is_alone = {
+            let server = server.borrow_watched();
+            server.membership_config.membership().nodes().map(|(id, _)| *id).eq([server.id])
+        };
+        store.set_alone(is_alone);
+        if server.changed().await.is_err() {
+            return;
+        }
     }
 }
 
@@ -86,7 +100,6 @@ pub(crate) struct Group<M: Machine> {
     pub(crate) progress: Arc<Progress>,
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) files: GroupFiles,
-    pub(crate) awake: Arc<Awake>,
     pub(crate) comparison: Arc<Comparison>,
     pub(crate) heard: Arc<Heard>,
     pub(crate) room: Arc<Room>,
@@ -136,6 +149,7 @@ impl<M: Machine> Group<M> {
         let heard = Arc::new(Heard::new(progress.clone()));
         let (server, emax, removed) = (raft.clone(), options.election_max, roster.removed());
         tokio::spawn(watch_leadership(server, progress.clone(), heard.clone(), removed, tell, emax, fatal.clone()));
+        tokio::spawn(tell_alone(raft.clone(), files.store.clone()));
         tokio::spawn(write_due_snapshots(raft.clone(), progress.clone()));
         tokio::spawn(checkpoint::propose_due(raft.clone(), progress.clone(), leadership.clone()));
         let comparison = Arc::new(Comparison::new(identity.node));
@@ -145,11 +159,6 @@ impl<M: Machine> Group<M> {
             tokio::spawn(comparison.clone().stop_if_diverged(peers, raft.clone(), options.data.clone(), fatal));
         }
 
-        let awake = Arc::new(Awake::default());
-        // A world has no threads that sleep, and its time stands still while one is awake.
-        if options.world.is_none() {
-            tokio::spawn(Arc::clone(&awake).keep());
-        }
         let prover = Prover::new(raft.clone(), leadership.clone(), options.heartbeat, options.election_max);
         let reader = Reader::new(prover, progress.clone(), files.fatal.clone(), links.clone());
         let forwarder =
@@ -173,7 +182,6 @@ impl<M: Machine> Group<M> {
             progress,
             leadership,
             files,
-            awake,
             comparison,
             heard,
             forwarder,

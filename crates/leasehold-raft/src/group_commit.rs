@@ -1,9 +1,8 @@
 //! Group commit: whoever waits for the disk waits on one list, and one flush serves the whole list.
 //!
-//! The thread is raft-log's flush thread, the only one that writes and syncs. An append buffers its record, puts its
-//! callback on the list and, if no flush runs, asks for one. When a flush ends, that thread completes everybody the
-//! flush covered and asks for the next one itself: no second thread to wake, so a lone write pays for one hand-over.
-//! A failed write or sync is final: everybody waiting hears of it, nothing is flushed again, and the process must end.
+//! An append gathers its record, puts its callback on the list and, if no flush runs, takes one out and has it run: by the
+//! thread that flushes, or on the spot where that is sooner. Whoever ran a flush completes everybody it covered and runs
+//! the next one. A failed write or sync is final: everybody waiting hears of it, nothing is flushed again, and the process must end.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,9 +10,9 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use openraft::storage::IOFlushed;
-use raft_log::api::raft_log_writer::RaftLogWriter;
 use tokio::sync::watch;
 
+use crate::files::{self, Flush, Flushed};
 use crate::store::{Files, Shared};
 use crate::types::Types;
 use crate::world::World;
@@ -102,76 +101,136 @@ impl Waiting {
     }
 }
 
-/// Those one flush serves; raft-log calls it back when the flush has ended.
-pub(crate) struct Batch {
+/// A flush and those it serves.
+pub(crate) struct Job {
     shared: Weak<Shared>,
+    flush: Flush,
     list: Vec<IOFlushed<Types>>,
     started: Instant,
-    /// Who is told instead of completing the batch on the flush thread.
-    relay: Option<std::sync::mpsc::SyncSender<io::Result<()>>>,
 }
 
-impl raft_log::Callback for Batch {
-    fn send(mut self, result: io::Result<()>) {
-        match self.relay.take() {
-            Some(relay) => relay.send(result),
-            None => self.complete(result),
+impl Job {
+    /// Carries out the flush and tells everybody it served; returns the next one, if somebody has come meanwhile.
+    fn run(self) -> Option<Job> {
+        let flushed = self.flush.carry_out();
+        complete_flush(&self.shared, self.list, self.started, flushed)
+    }
+
+    /// The same for all that follow, each when the world's disk is done, in the world's order.
+    async fn run_in_world(self, world: Arc<dyn World>) {
+        let mut next = Some(self);
+        while let Some(job) = next {
+            let written = job.flush.write_ahead();
+            if let Ok(Some((file, at, bytes))) = &written {
+                world.written(file, *at, *bytes);
+            }
+            tokio::time::sleep(world.flush_takes()).await;
+            let Some(shared) = job.shared.upgrade() else { return };
+            let flushed = written.and_then(|_| job.flush.carry_out());
+            world.flushed(&shared.dir);
+            next = complete_flush(&job.shared, job.list, job.started, flushed);
         }
     }
 }
 
-impl Batch {
-    fn complete(self, result: io::Result<()>) {
-        let Some(shared) = self.shared.upgrade() else { return complete(self.list, &result) };
-        shared.flushes.note(self.started);
-        let injected = shared.flushes.fail_next.swap(false, Ordering::Relaxed);
-        let result = if injected { Err(io::Error::other("a test made this flush fail")) } else { result };
-        if let Err(error) = &result {
-            shared.fatal.set(|| failure(&shared, error));
-            complete(self.list, &result);
+fn complete_flush(
+    shared: &Weak<Shared>,
+    list: Vec<IOFlushed<Types>>,
+    started: Instant,
+    flushed: io::Result<Flushed>,
+) -> Option<Job> {
+    let Some(shared) = shared.upgrade() else {
+        complete(list, &flushed.map(drop));
+        return None;
+    };
+    shared.flushes.note(started);
+    let injected = shared.flushes.fail_next.swap(false, Ordering::Relaxed);
+    let flushed = if injected { Err(io::Error::other("a test made this flush fail")) } else { flushed };
+    let flushed = match flushed {
+        Ok(flushed) => flushed,
+        Err(error) => {
+            shared.fatal.set(|| failure(&shared, &error));
+            let failed = Err(error);
+            complete(list, &failed);
             // Those who came while this flush ran; later ones are refused. `flushing` stays up: nothing is flushed
             // after a failure.
             let late = std::mem::take(&mut shared.files.lock().waiting.list);
-            return complete(late, &result);
+            complete(late, &failed);
+            return None;
         }
-        complete(self.list, &result);
+    };
+    complete(list, &Ok(()));
+    let (next, gone) = {
         let mut files = shared.files.lock();
         files.waiting.flushing = false;
-        flush_if_waited_for(&shared, &mut files);
+        let gone = files.log.as_mut().map(|log| log.flushed(flushed)).unwrap_or_default();
+        (next_job(&shared, &mut files), gone)
+    };
+    if let Err(error) = files::remove(&gone) {
+        tracing::warn!(%error, "a file of the log that is no longer needed cannot be removed");
     }
+    next
 }
 
-/// Asks for a flush if somebody waits and none runs.
-pub(crate) fn flush_if_waited_for(shared: &Arc<Shared>, files: &mut Files) {
+/// A flush, if somebody waits and none runs. It must be dispatched once the files are no longer locked.
+pub(crate) fn next_job(shared: &Arc<Shared>, files: &mut Files) -> Option<Job> {
     if files.waiting.flushing || files.waiting.list.is_empty() {
-        return;
+        return None;
     }
     let list = std::mem::take(&mut files.waiting.list);
-    let Some(log) = files.log.as_mut() else { return complete(list, &Err(closed())) };
+    let Some(log) = files.log.as_mut() else {
+        complete(list, &Err(closed()));
+        return None;
+    };
+    let Some(flush) = log.take_flush() else {
+        complete(list, &Ok(()));
+        return None;
+    };
     files.waiting.flushing = true;
-    let batch = Batch { shared: Arc::downgrade(shared), list, started: Instant::now(), relay: None };
-    if let Some(world) = &shared.world {
-        return drop(tokio::spawn(flush_in_world(batch, world.clone())));
-    }
-    if let Err(error) = log.flush(true, Some(batch)) {
-        // The batch went down with the request; its callbacks are gone, and so is the log.
-        shared.fatal.set(|| failure(shared, &error));
+    Some(Job { shared: Arc::downgrade(shared), flush, list, started: Instant::now() })
+}
+
+impl Job {
+    /// Has it run: here if it is small and this node is alone, so that nobody waits for this thread; else by the thread
+    /// that flushes.
+    pub(crate) fn dispatch(self, shared: &Shared) {
+        if let Some(world) = &shared.world {
+            drop(tokio::spawn(self.run_in_world(Arc::clone(world))));
+        } else if self.flush.is_small() && shared.is_alone.load(Ordering::Relaxed) {
+            if let (Some(next), Some(flusher)) = (self.run(), &shared.flusher) {
+                flusher.run(next);
+            }
+        } else if let Some(flusher) = &shared.flusher {
+            flusher.run(self);
+        }
     }
 }
 
-/// Flushes when the world's disk is done, and completes the batch in the world's order instead of on the flush thread.
-async fn flush_in_world(batch: Batch, world: Arc<dyn World>) {
-    tokio::time::sleep(world.flush_takes()).await;
-    let Some(shared) = batch.shared.upgrade() else { return };
-    let (relay, flushed) = std::sync::mpsc::sync_channel(1);
-    let probe = Batch { shared: Weak::new(), list: Vec::new(), started: batch.started, relay: Some(relay) };
-    let asked = match shared.files.lock().log.as_mut() {
-        Some(log) => log.flush(true, Some(probe)),
-        None => Err(closed()),
-    };
-    let result = asked.and_then(|()| flushed.recv().map_err(io::Error::other)?);
-    world.flushed(&shared.dir);
-    batch.complete(result);
+/// The thread that flushes. It ends when nobody can ask it any more.
+#[derive(Debug)]
+pub(crate) struct Flusher(std::sync::mpsc::Sender<Job>);
+
+impl Flusher {
+    pub(crate) fn start() -> io::Result<Flusher> {
+        let (ask, asked) = std::sync::mpsc::channel::<Job>();
+        let flush = move || {
+            for job in asked {
+                let mut next = Some(job);
+                while let Some(job) = next {
+                    next = job.run();
+                }
+            }
+        };
+        std::thread::Builder::new().name("log-flush".to_owned()).spawn(flush)?;
+        Ok(Flusher(ask))
+    }
+
+    fn run(&self, job: Job) {
+        // The thread lives for as long as this.
+        if let Err(unsent) = self.0.send(job) {
+            complete(unsent.0.list, &Err(closed()));
+        }
+    }
 }
 
 fn failure(shared: &Shared, error: &io::Error) -> String {

@@ -1,18 +1,17 @@
 //! Replication: carries the service's entries to disk and to other nodes, in one order.
 //!
-//! [`Node`] implements the service's `Log` over openraft (consensus) and raft-log (files) and drives its `Machine`.
-//! Behind it, one concept per file: `store.rs` and `group_commit.rs` make entries durable, `wal.rs` and `torn.rs` open the log
-//! files and judge damage, `machine.rs` applies, `snapshot.rs` writes and installs states, `checkpoint.rs` and `agreement.rs`
+//! [`Node`] implements the service's `Log` over openraft (consensus) and drives its `Machine`.
+//! Behind it, one concept per file: `store.rs` and `group_commit.rs` make entries durable, `files/` are the files
+//! they lie in, `machine.rs` applies, `snapshot.rs` writes and installs states, `checkpoint.rs` and `agreement.rs`
 //! see whether the states of the nodes are the same, `group.rs` holds all of one Raft group, `leadership.rs` tells who leads,
 //! `barrier.rs` proves reads, `forward.rs` hands commands to the leader, `directory.rs` is the data directory and
 //! `admission.rs` how it comes to its identity, `peer/` reaches other nodes (`network.rs` none, for a node alone). `cluster.rs`
 //! tells and changes who belongs to the cluster: `change.rs` and `steward.rs` are the leader's part of that, `roster.rs` is
-//! what every node knows; `restore.rs` makes a directory from a backup. No type of openraft or raft-log goes to disk, to other nodes or into
+//! what every node knows; `restore.rs` makes a directory from a backup. No type of openraft goes to disk, to other nodes or into
 //! this crate's API; what is stored is `leasehold-log`'s.
 
 mod admission;
 mod agreement;
-mod awake;
 mod barrier;
 mod change;
 mod checkpoint;
@@ -23,6 +22,7 @@ mod contrast;
 mod convert;
 mod directory;
 mod error;
+mod files;
 mod forward;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -45,22 +45,20 @@ mod store;
 #[cfg(test)]
 mod suite;
 mod task;
-mod torn;
 mod types;
 #[cfg(all(test, feature = "planted"))]
 mod unsynced;
-mod wal;
 mod world;
 
 pub use agreement::Compared;
 pub use change::ChangeError;
 pub use directory::Identity;
 pub use error::OpenError;
+pub use files::Cut;
 pub use group_commit::FlushTimes;
 pub use node::{Metrics, Node, Opened};
 pub use options::Options;
 pub use peer::{Formation, NODE_NAME, PeerOptions, PeerTls, is_loopback};
 pub use restore::restore;
 pub use types::PAYLOAD_MAX;
-pub use wal::Cut;
 pub use world::{Connecting, Wire, World};

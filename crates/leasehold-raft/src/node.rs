@@ -16,12 +16,12 @@ use crate::admission::{self, Claimed};
 use crate::agreement::Compared;
 use crate::directory::{self, Directory, Identity};
 use crate::error::{At, OpenError};
+use crate::files::Cut;
 use crate::group::{Group, GroupFiles};
 use crate::group_commit::FlushTimes;
 use crate::options::Options;
 use crate::peer::{Local, Secure, Seen};
 use crate::roster::Roster;
-use crate::wal::Cut;
 use crate::world;
 
 /// The one group this build runs; the layout has room for more.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use openraft::{Config, SnapshotPolicy};
 
 use crate::error::OpenError;
+use crate::files::FileLimits;
 use crate::peer::PeerOptions;
-use crate::wal::ChunkLimits;
 use crate::world::World;
 
 /// The flush thread asks for its next flush through a queue of 1024 requests, and every new log file takes three: files
@@ -48,7 +48,7 @@ pub struct Options {
 impl Options {
     /// The defaults for a data directory.
     pub fn new(data: impl Into<PathBuf>) -> Options {
-        let limits = ChunkLimits::default();
+        let limits = FileLimits::default();
         Options {
             data: data.into(),
             address: String::new(),
@@ -65,8 +65,8 @@ impl Options {
         }
     }
 
-    pub(crate) fn chunk_limits(&self) -> ChunkLimits {
-        ChunkLimits { bytes: self.log_file_bytes, records: self.log_file_records }
+    pub(crate) fn file_limits(&self) -> FileLimits {
+        FileLimits { bytes: self.log_file_bytes, records: self.log_file_records }
     }
 
     /// Translates to openraft's settings, and checks all options.

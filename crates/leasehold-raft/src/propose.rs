@@ -29,11 +29,7 @@ impl<M: Machine> Log for Node<M> {
             if let Some(reason) = fatal.reason() {
                 return done(Err(Unavailable::Stopped(reason)));
             }
-            let in_flight = self.group.awake.begin(length);
-            let reply = Reply::new(move |answer| {
-                drop(in_flight);
-                done(answered(answer, &leadership));
-            });
+            let reply = Reply::new(move |answer| done(answered(answer, &leadership)));
             // A failure drops the reply, which answers by itself.
             let _ = self.group.raft.write(Payload::Bytes(payload)).with_leader(leader).responder(reply).await;
         }

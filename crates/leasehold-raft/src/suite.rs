@@ -7,13 +7,13 @@ use leasehold_service::log::{Committed, Machine, Position, View};
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 
+use crate::files::FileLimits;
 use crate::group_commit::Fatal;
 use crate::machine::{Applier, Progress, Told};
 use crate::roster::Roster;
 use crate::snapshot::Snapshots;
 use crate::store::LogStore;
 use crate::types::Types;
-use crate::wal::ChunkLimits;
 
 pub(crate) struct Nothing;
 
@@ -39,7 +39,7 @@ impl View for Nothing {
     }
 }
 
-struct Stores(ChunkLimits);
+struct Stores(FileLimits);
 
 impl StoreBuilder<Types, LogStore, Applier<Nothing>, tempfile::TempDir> for Stores {
     async fn build(&self) -> Result<(tempfile::TempDir, LogStore, Applier<Nothing>), StorageError<Types>> {
@@ -60,10 +60,10 @@ impl StoreBuilder<Types, LogStore, Applier<Nothing>, tempfile::TempDir> for Stor
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openrafts_storage_suite_passes() {
-    Suite::test_all(Stores(ChunkLimits::default())).await.unwrap();
+    Suite::test_all(Stores(FileLimits::default())).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openrafts_storage_suite_passes_with_tiny_log_files() {
-    Suite::test_all(Stores(ChunkLimits { bytes: 600, records: 4 })).await.unwrap();
+    Suite::test_all(Stores(FileLimits { bytes: 600, records: 4 })).await.unwrap();
 }

@@ -12,11 +12,11 @@ use openraft::type_config::TypeConfigExt;
 use tokio::time::Instant;
 
 use crate::contrast::contrast;
+use crate::files::FileLimits;
 use crate::group_commit::Fatal;
 use crate::store::LogStore;
 use crate::suite::Nothing;
 use crate::types::{Candidate, Entry, LogId, Types, Vote};
-use crate::wal::ChunkLimits;
 use crate::{Node, Options};
 
 const LEADER: LeaderId = LeaderId { term: 1, node: 1 };
@@ -27,7 +27,7 @@ fn run<T>(scenario: impl Future<Output = T>) -> T {
 
 /// A log whose next flush fails.
 fn failing(dir: &tempfile::TempDir) -> LogStore {
-    let (store, _) = LogStore::open(dir.path(), ChunkLimits::default(), Fatal::new(), None).unwrap();
+    let (store, _) = LogStore::open(dir.path(), FileLimits::default(), Fatal::new(), None).unwrap();
     store.flushes().fail_next.store(true, std::sync::atomic::Ordering::Relaxed);
     store
 }

@@ -38,6 +38,9 @@ pub trait World: std::fmt::Debug + Send + Sync + 'static {
     /// How long the next flush of the log takes.
     fn flush_takes(&self) -> Duration;
 
+    /// Notes that so many bytes of a log file were written and are not durable.
+    fn written(&self, file: &Path, at: u64, bytes: u64);
+
     /// Notes that everything in this directory of log files is durable.
     fn flushed(&self, log: &Path);
 }

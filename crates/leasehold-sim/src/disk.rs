@@ -1,12 +1,12 @@
 //! The disk of a node: real files, of which a crash takes what was not flushed.
 //!
-//! A flush takes as long as the simulation says; what it covered is noted. When the node crashes, the log keeps what was
-//! flushed and, of what was written after that, any beginning: nothing, whole records, or one that is torn. A snapshot
-//! that was being written leaves a file without an end behind.
+//! A flush takes as long as the simulation says. When the node crashes before it is done, each sector of what was written is
+//! on the disk or not: nothing of it, all of it, or any part. A snapshot that was being written leaves a file without an
+//! end behind.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+
+/// What is written at once.
+const SECTOR: usize = 512;
 
 /// The disk of one node. Clones are the same one.
 #[derive(Clone, Debug)]
@@ -25,14 +28,14 @@ struct State {
     chance: StdRng,
     /// How long a flush takes at most, in milliseconds.
     slowness: u64,
-    /// The durable length of each log file.
-    durable: BTreeMap<PathBuf, u64>,
+    /// What was written and is not durable: bytes of a file.
+    volatile: Option<(PathBuf, u64, u64)>,
 }
 
 impl Disk {
     pub(crate) fn new(root: PathBuf, slowness: u64, seed: u64) -> Disk {
         let chance = StdRng::seed_from_u64(seed);
-        Disk(Arc::new(Mutex::new(State { root, chance, slowness, durable: BTreeMap::new() })))
+        Disk(Arc::new(Mutex::new(State { root, chance, slowness, volatile: None })))
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -50,35 +53,39 @@ impl Disk {
         Duration::from_millis(state.chance.random_range(0..=slowness))
     }
 
-    pub(crate) fn flushed(&self, log: &Path) {
-        self.0.lock().durable = lengths(log).unwrap_or_default();
+    /// Notes what is written and not durable until the flush is done.
+    pub(crate) fn written(&self, file: &Path, at: u64, bytes: u64) {
+        self.0.lock().volatile = Some((file.to_path_buf(), at, bytes));
+    }
+
+    pub(crate) fn flushed(&self) {
+        self.0.lock().volatile = None;
     }
 
     /// Knows nothing of its files any more: they were replaced.
     pub(crate) fn forget(&self) {
-        self.0.lock().durable.clear();
+        self.flushed();
     }
 
     /// Loses what was not flushed; the files must be closed. Returns how many bytes went.
     pub(crate) fn crash(&self) -> io::Result<u64> {
         let state = &mut *self.0.lock();
-        let (log, snapshots) = (state.root.join("groups/0/log"), state.root.join("groups/0/snapshots"));
-        let present = lengths(&log)?;
-        let volatile = |file: &PathBuf, length: u64| length - state.durable.get(file).copied().unwrap_or(0).min(length);
-        let total: u64 = present.iter().map(|(file, length)| volatile(file, *length)).sum();
-        let mut kept = match state.chance.random_range(0..10) {
-            0..4 => 0,
-            4..6 => total,
-            _ => state.chance.random_range(0..=total),
-        };
-        let lost = total - kept;
-        for (file, length) in &present {
-            let volatile = volatile(file, *length);
-            let stays = volatile.min(kept);
-            kept -= stays;
-            // A file that was begun is there, with whatever is in it: its name is made durable first.
-            if stays < volatile {
-                File::options().write(true).open(file)?.set_len(length - volatile + stays)?;
+        let snapshots = state.root.join("groups/0/snapshots");
+        let mut lost = 0;
+        if let Some((file, at, bytes)) = state.volatile.take()
+            && file.is_file()
+        {
+            let stays = match state.chance.random_range(0..10) {
+                0..4 => 0.0,
+                4..6 => 1.0,
+                _ => state.chance.random_range(0.0..1.0),
+            };
+            let file = File::options().write(true).open(file)?;
+            for sector in (at..at + bytes).step_by(SECTOR) {
+                if !state.chance.random_bool(stays) {
+                    file.write_all_at(&[0; SECTOR], sector)?;
+                    lost += SECTOR as u64;
+                }
             }
         }
         if snapshots.is_dir() && state.chance.random_bool(0.2) {
@@ -86,19 +93,4 @@ impl Disk {
         }
         Ok(lost)
     }
-}
-
-/// The log files and their lengths, oldest first.
-fn lengths(log: &Path) -> io::Result<BTreeMap<PathBuf, u64>> {
-    let mut lengths = BTreeMap::new();
-    if !log.is_dir() {
-        return Ok(lengths);
-    }
-    for entry in std::fs::read_dir(log)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "wal") {
-            lengths.insert(path.clone(), path.metadata()?.len());
-        }
-    }
-    Ok(lengths)
 }

@@ -50,8 +50,12 @@ impl World for Ground {
         self.disk.flush_takes()
     }
 
-    fn flushed(&self, log: &Path) {
-        self.disk.flushed(log);
+    fn written(&self, file: &Path, at: u64, bytes: u64) {
+        self.disk.written(file, at, bytes);
+    }
+
+    fn flushed(&self, _log: &Path) {
+        self.disk.flushed();
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn hello(bytes: &[u8]) {
 }
 
 /// The one file of a small log.
-const LOG_FILE: &str = "r-00_000_000_000_000_000_000.wal";
+const LOG_FILE: &str = "00000000000000000001.wal";
 
 pub(crate) fn log_file(bytes: &[u8]) {
     let folder = tempfile::tempdir().expect("there is room for a file");

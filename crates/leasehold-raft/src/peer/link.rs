@@ -1,8 +1,8 @@
 //! One connection to a peer, kept by a task of its own: requests go out in order, answers come back by number.
 //!
 //! It connects when there is something to say, and again after it broke: at once at first, then after pauses that
-//! double and vary. Meanwhile requests are refused with the reason instead of queueing up. All buffers are bounded. A
-//! request whose caller has given up is not sent.
+//! double and vary, unless another link reaches the same peer meanwhile. During a pause requests are refused with the reason
+//! instead of queueing up. All buffers are bounded. A request whose caller has given up is not sent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,6 +51,10 @@ struct Call {
     answer: oneshot::Sender<Result<Frame, LinkError>>,
 }
 
+/// When the links to one peer last reached it. Clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reached(Arc<Mutex<Option<Instant>>>);
+
 /// A handle to the task that keeps the connection; the task ends with the last handle.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -63,9 +67,9 @@ pub(crate) struct Link {
 
 impl Link {
     /// Starts the task; it connects with the first request.
-    pub(crate) fn start(local: Local, target: u64, address: String, purpose: Purpose) -> Link {
+    pub(crate) fn start(local: Local, target: u64, address: String, purpose: Purpose, reached: Reached) -> Link {
         let (calls, queue) = mpsc::channel(QUEUE);
-        let keeper = Keeper { local, target, address: address.clone(), purpose, queue, said: None };
+        let keeper = Keeper { local, target, address: address.clone(), purpose, reached, queue, said: None };
         tokio::spawn(keeper.run());
         let parcels = Arc::new(Semaphore::new(PARCELS_IN_FLIGHT));
         Link { address, patience: silence(purpose), calls, parcels }
@@ -122,6 +126,7 @@ struct Keeper {
     target: u64,
     address: String,
     purpose: Purpose,
+    reached: Reached,
     queue: mpsc::Receiver<Call>,
     /// The last failure that was logged: the same one is not logged again.
     said: Option<String>,
@@ -135,12 +140,13 @@ impl Keeper {
             if call.answer.is_closed() {
                 continue;
             }
-            if pause.holds() {
+            if pause.holds(&self.reached) {
                 let _ = call.answer.send(Err(LinkError::Unreachable(reason.clone())));
                 continue;
             }
             match timeout(CONNECT_PATIENCE, self.connect()).await.unwrap_or_else(|_| Err("no answer in time".into())) {
                 Ok(stream) => {
+                    *self.reached.0.lock() = Some(Instant::now());
                     let (ended, useful) = self.converse(stream, call).await;
                     if useful {
                         pause = Pause::default();
@@ -325,18 +331,23 @@ fn silent(pending: &Pending, heard: Option<Instant>) -> bool {
 #[derive(Debug, Default)]
 struct Pause {
     length: Duration,
-    until: Option<Instant>,
+    /// When it began, and when it is over.
+    during: Option<(Instant, Instant)>,
 }
 
 impl Pause {
-    fn holds(&self) -> bool {
-        self.until.is_some_and(|until| Instant::now() < until)
+    /// Not if the peer was reached since it began.
+    fn holds(&self, reached: &Reached) -> bool {
+        let reached = *reached.0.lock();
+        self.during
+            .is_some_and(|(since, until)| Instant::now() < until && reached.is_none_or(|reached| reached < since))
     }
 
     fn begin(&mut self) {
         self.length = (self.length * 2).clamp(PAUSE_MIN, PAUSE_MAX);
         let jitter = rand::random_range(0.5..1.0);
-        self.until = Some(Instant::now() + self.length.mul_f64(jitter));
+        let now = Instant::now();
+        self.during = Some((now, now + self.length.mul_f64(jitter)));
     }
 }
 
@@ -368,7 +379,7 @@ mod tests {
         let (here, there) = (local(1, here.path()), local(2, there.path()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let link = Link::start(here, 2, address.clone(), Purpose::Forwards);
+        let link = Link::start(here, 2, address.clone(), Purpose::Forwards, Reached::default());
 
         // One may take long; the other tells within a moment that nobody is there any more.
         let patient = link.call(8, b"parcel".to_vec());
@@ -410,5 +421,32 @@ mod tests {
             }
         };
         assert!(refused.await.contains(&address));
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_one_link_reaches_is_tried_by_the_others_at_once() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (here, there) = (local(1, here.path()), local(2, there.path()));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let reached = Reached::default();
+        let start = |purpose| Link::start(here.clone(), 2, address.to_string(), purpose, reached.clone());
+        let (appends, control) = (start(Purpose::Appends), start(Purpose::Control));
+        drop(listener);
+        // Often enough that its pauses are long.
+        for _ in 0..500 {
+            assert!(control.call(9, Vec::new()).await.is_err());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let listener = TcpListener::bind(address).await.unwrap();
+        let owed = appends.call(1, Vec::new());
+        let first = welcome(&listener, &there).await;
+        while reached.0.lock().is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let asked = tokio::spawn(control.call(9, Vec::new()));
+        let second = timeout(CONNECT_PATIENCE, welcome(&listener, &there)).await;
+        assert!(second.is_ok(), "the other link did not try: {:?}", asked.await);
+        drop((first, owed));
     }
 }

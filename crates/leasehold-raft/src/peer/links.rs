@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::Local;
 use super::hello::Purpose;
-use super::link::Link;
+use super::link::{Link, Reached};
 
 /// Every link of this node.
 #[derive(Debug)]
@@ -17,11 +17,12 @@ pub(crate) struct Links {
     /// Where the tasks of links run, whoever needs them first.
     runtime: Handle,
     links: Mutex<BTreeMap<(u64, Purpose), Arc<Link>>>,
+    reached: Mutex<BTreeMap<u64, Reached>>,
 }
 
 impl Links {
     pub(crate) fn new(local: Local, runtime: Handle) -> Links {
-        Links { local, runtime, links: Mutex::default() }
+        Links { local, runtime, links: Mutex::default(), reached: Mutex::default() }
     }
 
     /// The id of this node.
@@ -40,7 +41,8 @@ impl Links {
         let link = links.get(&(target, purpose)).filter(|link| link.address == address).cloned();
         link.unwrap_or_else(|| {
             let _inside = self.runtime.enter();
-            let link = Arc::new(Link::start(self.local.clone(), target, address.to_owned(), purpose));
+            let reached = self.reached.lock().entry(target).or_default().clone();
+            let link = Arc::new(Link::start(self.local.clone(), target, address.to_owned(), purpose, reached));
             links.insert((target, purpose), link.clone());
             link
         })
