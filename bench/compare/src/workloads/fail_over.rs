@@ -15,7 +15,7 @@ use crate::ends::Told;
 use crate::lending::{Plan, lend};
 use crate::load::finish;
 use crate::sample::{Figure, Latencies, Sample};
-use crate::workload::{Connections, Measure, Stage, Workload};
+use crate::workload::{Connections, Effort, Measure, Stage, Workload};
 
 const CLIENTS: usize = 90;
 const EVERY: Duration = Duration::from_millis(50);
@@ -47,12 +47,8 @@ impl Workload for FailOver {
         Measure::Latency
     }
 
-    fn is_long(&self) -> bool {
-        true
-    }
-
-    fn is_quick(&self) -> bool {
-        true
+    fn effort(&self) -> Effort {
+        Effort::Long
     }
 
     fn fits(&self, nodes: usize) -> bool {
