@@ -77,6 +77,7 @@ impl Workload for Expiry {
             let (used, late) = (used?, late?);
             let mut sample = used.sample(lent.len() as u64, &late.latencies);
             sample.more.push(Figure::count(LEASES, lent.len()));
+            sample.more.push(Figure { name: "deadlines over, s", value: apart(&lent).as_secs_f64(), unit: None });
             sample.more.push(Figure::count("never told", late.never));
             if self.at_once {
                 sample.more.push(Figure::new(LAST, late.last.as_secs_f64() * 1e3, "ms"));
@@ -84,6 +85,13 @@ impl Workload for Expiry {
             Ok(Some(sample))
         })
     }
+}
+
+/// How far the deadlines lie apart. With whole seconds they are never at one instant, and those that end earlier are out of
+/// the way of the last.
+fn apart(lent: &[Lent]) -> Duration {
+    let deadlines = || lent.iter().map(|lent| lent.deadline);
+    deadlines().max().zip(deadlines().min()).map_or(Duration::ZERO, |(last, first)| last - first)
 }
 
 impl Expiry {
@@ -106,5 +114,18 @@ impl Expiry {
         let last = deadlines().max().unwrap_or(begun).max(from);
         let until = if self.at_once { last + Duration::from_secs(1) } else { last };
         Ok((lent, Window { from, until }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_lie_apart_as_far_as_the_first_and_the_last() {
+        let begun = Instant::now();
+        let lent = [300, 100, 250].map(|ms| Lent { number: ms, deadline: begun + Duration::from_millis(ms) });
+        assert_eq!(apart(&lent), Duration::from_millis(200));
+        assert_eq!(apart(&[]), Duration::ZERO);
     }
 }
