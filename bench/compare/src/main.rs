@@ -81,12 +81,12 @@ fn compare(options: &Options) -> Result<(), String> {
         report.rows.extend(fit.map(|system| Row::new(&**workload, &**system)));
     }
     for run in 0..options.runs {
-        for workload in workloads.iter().filter(|workload| run < options.runs_of(&***workload)) {
+        for workload in workloads.iter().filter(|workload| run < options.runs_of(workload.effort())) {
             for turn in 0..systems.len() {
                 let system = &*systems[(turn + run) % systems.len()];
                 let Some(row) = report.row(&**workload, system) else { continue };
                 let measured = runtime.block_on(measure_calmly(&**workload, system, options));
-                eprintln!("{}/{}  {}", run + 1, options.runs_of(&**workload), row.line(&measured));
+                eprintln!("{}/{}  {}", run + 1, options.runs_of(workload.effort()), row.line(&measured));
                 row.take(measured);
             }
         }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::workload::Workload;
+use super::workload::Effort;
 
-const USAGE: &str = "cargo xtask bench --compare [--only WORKLOAD,..] [--systems NAME,..] [--runs N] [--long-runs N] [--seconds S] \
+const USAGE: &str = "cargo xtask bench --compare [--only WORKLOAD,..] [--systems NAME,..] [--runs N] [--all-runs] [--seconds S] \
      [--quick] [--calm CORES] [--out DIR]";
 
 /// What is measured, and for how long.
@@ -17,8 +17,8 @@ pub(crate) struct Options {
     pub(crate) systems: Vec<String>,
     /// How often everything is measured.
     pub(crate) runs: usize,
-    /// How often at most what takes long is.
-    pub(crate) long_runs: usize,
+    /// Whether that is also true of what takes long.
+    pub(crate) all_runs: bool,
     pub(crate) warm_up: Duration,
     /// How long one measurement takes.
     pub(crate) length: Duration,
@@ -37,7 +37,7 @@ impl Options {
             only: Vec::new(),
             systems: Vec::new(),
             runs: 5,
-            long_runs: 3,
+            all_runs: false,
             warm_up: Duration::from_millis(500),
             length: Duration::from_secs(2),
             quick: false,
@@ -56,6 +56,10 @@ impl Options {
                 };
                 continue;
             }
+            if word == "--all-runs" {
+                options.all_runs = true;
+                continue;
+            }
             let value = words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"))?;
             let list = || value.split(',').map(str::to_owned).collect();
             match word.as_str() {
@@ -66,9 +70,6 @@ impl Options {
                 }
                 "--out" => options.out = value.into(),
                 "--runs" => options.runs = value.parse().map_err(|_| format!("{value} is no number of runs"))?,
-                "--long-runs" => {
-                    options.long_runs = value.parse().map_err(|_| format!("{value} is no number of runs"))?;
-                }
                 "--seconds" => {
                     let seconds = value.parse().ok().filter(|seconds| *seconds > 0.0);
                     let length = seconds.map(Duration::from_secs_f64);
@@ -80,9 +81,14 @@ impl Options {
         Ok(options)
     }
 
-    /// How often a workload is measured.
-    pub(crate) fn runs_of(&self, workload: &dyn Workload) -> usize {
-        if workload.is_long() { self.runs.min(self.long_runs) } else { self.runs }
+    /// How often something is measured that takes so long.
+    pub(crate) fn runs_of(&self, effort: Effort) -> usize {
+        match effort {
+            _ if self.all_runs => self.runs,
+            Effort::Short => self.runs,
+            Effort::Long => self.runs.div_ceil(2),
+            Effort::Longest => self.runs.min(1),
+        }
     }
 
     /// Whether a workload is wanted.
@@ -121,8 +127,17 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_long_is_measured_less_often_unless_it_is_asked_for() {
+        let runs =
+            |words| [Effort::Short, Effort::Long, Effort::Longest].map(|effort| read(words).unwrap().runs_of(effort));
+        assert_eq!(runs(""), [5, 3, 1]);
+        assert_eq!(runs("--all-runs --runs 4"), [4, 4, 4]);
+        assert_eq!(runs("--quick"), [1, 1, 1]);
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
-        for words in ["--runs", "--runs many", "--long-runs few", "--seconds 0", "--seconds -1", "--often 3"] {
+        for words in ["--runs", "--runs many", "--seconds 0", "--seconds -1", "--often 3"] {
             assert!(read(words).is_err(), "{words}");
         }
     }

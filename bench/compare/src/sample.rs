@@ -64,6 +64,9 @@ pub(crate) struct Figure {
     pub(crate) unit: Option<&'static str>,
 }
 
+/// The figure that tells how many leases there were, where a system may have had fewer than it should.
+pub(crate) const LEASES: &str = "leases";
+
 impl Figure {
     /// One that is compared.
     pub(crate) fn new(name: &'static str, value: f64, unit: &'static str) -> Figure {

@@ -29,8 +29,8 @@ pub(crate) trait System: Send + Sync {
         1
     }
 
-    /// Whether its leases are in memory of its own, so that this grows with them.
-    fn has_leases_in_memory(&self) -> bool {
+    /// Whether its memory grows with its leases, so that it tells what each takes.
+    fn grows_with_leases(&self) -> bool {
         true
     }
 

@@ -18,14 +18,14 @@ pub(crate) trait Workload: Send + Sync {
     /// The figure by which systems are compared.
     fn measure(&self) -> Measure;
 
-    /// Whether it takes long, so that it is measured less often.
-    fn is_long(&self) -> bool {
-        false
+    /// How long it takes.
+    fn effort(&self) -> Effort {
+        Effort::Short
     }
 
     /// Whether a quick look has it.
     fn is_quick(&self) -> bool {
-        !self.is_long()
+        true
     }
 
     /// Whether systems of so many nodes do it.
@@ -40,6 +40,17 @@ pub(crate) trait Workload: Send + Sync {
 
     /// Does the work; none if the system has nothing of the kind.
     fn run<'a>(&'a self, stage: &'a Stage<'a>) -> Work<'a, Option<Sample>>;
+}
+
+/// How long a workload takes, and so how often it is measured unless more is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// Seconds: in every run.
+    Short,
+    /// Half a minute: in every other run.
+    Long,
+    /// More than that: in the first run.
+    Longest,
 }
 
 /// The figure by which systems are compared.
@@ -59,7 +70,8 @@ impl Measure {
     /// What is compared; none if a sample lacks it.
     pub(crate) fn of(self, sample: &Sample) -> Option<f64> {
         match self {
-            Measure::Rate => Some(sample.rate),
+            // Zero is that of work which a system could not do.
+            Measure::Rate => Some(sample.rate).filter(|rate| *rate > 0.0),
             Measure::Latency => Some(sample.p50_ms),
             Measure::Tail => Some(sample.p99_ms),
             Measure::Figure(name) => sample.figure(name).map(|figure| figure.value),

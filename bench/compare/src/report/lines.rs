@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::plot::{colour, head, legend, text};
 use super::table::short;
 use super::{Report, Row};
-use crate::sample::Sample;
+use crate::sample::{LEASES, Sample};
 
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 360.0;
@@ -26,7 +26,12 @@ pub(super) fn svg(report: &Report, kind: &str) -> Option<String> {
         .rows
         .iter()
         .filter(|row| row.kind == kind)
-        .filter_map(|row| Some((row, row.amount?, row.median()?)))
+        .filter_map(|row| {
+            let median = row.median()?;
+            // A system that did not get so far has fewer.
+            let amount = median.figure(LEASES).map_or(row.amount?, |leases| leases.value);
+            Some((row, amount, median))
+        })
         .collect();
     let amounts = Axis::over(rows.iter().map(|(_, amount, _)| *amount))?;
     let mut svg = head(WIDTH, HEIGHT);
@@ -37,7 +42,7 @@ pub(super) fn svg(report: &Report, kind: &str) -> Option<String> {
         text(&mut svg, left, TOP - 12.0, title);
         frame(&mut svg, left, &amounts, &values);
         for (at, (system, _)) in report.systems.iter().enumerate() {
-            let own = rows.iter().filter(|(row, _, _)| row.system == *system);
+            let own = rows.iter().filter(|(row, _, sample)| row.system == *system && figure(sample) > 0.0);
             let points = own.map(|(_, amount, sample)| (amounts.part(*amount), values.part(figure(sample))));
             line(&mut svg, left, colour(at), points);
         }
@@ -116,7 +121,7 @@ mod tests {
     fn each_system_has_a_line_through_its_amounts() {
         let mut report = super::super::example();
         assert!(svg(&report, "put").is_none(), "its cases have no amounts");
-        for (row, amount) in report.rows.iter_mut().zip([1000.0, 10_000.0, 1e6]) {
+        for (row, amount) in report.rows.iter_mut().zip([12_000.0, 100_000.0, 1e6]) {
             row.amount = Some(amount);
         }
         let drawn = svg(&report, "put").unwrap();

@@ -57,18 +57,18 @@ fn table(text: &mut String, report: &Report, kind: &str) -> std::fmt::Result {
         let own: String = more.iter().map(|name| format!(" {} |", of_its_own(report, row, &median, name))).collect();
         writeln!(
             text,
-            "| {} | {} | {} | {}/s | {} | {} ms | {} ms | {} ms | {} µs | {} µs | {:.0} MB | {:.2} |{own} {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.2} |{own} {} |",
             row.case,
             row.system,
             row.samples.len(),
-            short(median.rate),
+            unless_zero(median.rate, "/s"),
             range(row),
-            short(median.p50_ms),
-            short(median.p99_ms),
-            short(median.p999_ms),
-            short(median.server_cpu_us),
-            short(median.client_cpu_us),
-            median.peak_rss_mb,
+            unless_zero(median.p50_ms, " ms"),
+            unless_zero(median.p99_ms, " ms"),
+            unless_zero(median.p999_ms, " ms"),
+            unless_zero(median.server_cpu_us, " µs"),
+            unless_zero(median.client_cpu_us, " µs"),
+            unless_zero(median.peak_rss_mb.round(), " MB"),
             median.others_cores,
             times(report.ratio(row, row.measure)),
         )?;
@@ -105,6 +105,11 @@ pub(super) fn shown(figure: &Figure) -> String {
     }
 }
 
+/// A figure with its unit; nothing for work that a system could not do.
+fn unless_zero(value: f64, unit: &str) -> String {
+    if value > 0.0 { format!("{}{unit}", short(value)) } else { String::new() }
+}
+
 fn times(ratio: Option<f64>) -> String {
     ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"))
 }
@@ -112,6 +117,9 @@ fn times(ratio: Option<f64>) -> String {
 /// The least and the most of what is compared, over all runs.
 fn range(row: &Row) -> String {
     let all = || row.samples.iter().filter_map(|sample| row.measure.of(sample));
+    if all().next().is_none() {
+        return String::new();
+    }
     let unit = match (row.measure, row.samples.first()) {
         (Measure::Rate, _) | (_, None) => String::new(),
         (measure, Some(sample)) => measure.unit(sample),

@@ -107,7 +107,7 @@ impl System for Postgres {
     }
 
     /// They are in files, and in a cache that has its size from the start.
-    fn has_leases_in_memory(&self) -> bool {
+    fn grows_with_leases(&self) -> bool {
         false
     }
 

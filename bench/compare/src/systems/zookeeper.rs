@@ -78,6 +78,11 @@ impl System for ZooKeeper {
         Ok(Running { endpoint: address, servers: vec![Server::start(java, directory)?] })
     }
 
+    /// Its heap grows until garbage is collected, whatever it has.
+    fn grows_with_leases(&self) -> bool {
+        false
+    }
+
     fn warm_up_times(&self) -> u32 {
         8
     }

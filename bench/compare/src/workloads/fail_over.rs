@@ -15,12 +15,12 @@ use crate::ends::Told;
 use crate::lending::{Plan, lend};
 use crate::load::finish;
 use crate::sample::{Figure, Latencies, Sample};
-use crate::workload::{Connections, Measure, Stage, Workload};
+use crate::workload::{Connections, Effort, Measure, Stage, Workload};
 
 const CLIENTS: usize = 90;
 const EVERY: Duration = Duration::from_millis(50);
 /// How long a renewal may take before another way is looked for, and how long it is before it is tried again.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
+const ANSWERED_WITHIN: Duration = Duration::from_millis(200);
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// The leases that nobody renews.
 const LEASES: usize = 100;
@@ -47,12 +47,8 @@ impl Workload for FailOver {
         Measure::Latency
     }
 
-    fn is_long(&self) -> bool {
-        true
-    }
-
-    fn is_quick(&self) -> bool {
-        true
+    fn effort(&self) -> Effort {
+        Effort::Long
     }
 
     fn fits(&self, nodes: usize) -> bool {

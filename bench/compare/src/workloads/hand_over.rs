@@ -40,6 +40,10 @@ impl Workload for HandOver {
         Measure::Latency
     }
 
+    fn is_quick(&self) -> bool {
+        self.contenders < 1000
+    }
+
     fn run<'a>(&'a self, stage: &'a Stage<'a>) -> Work<'a, Option<Sample>> {
         Box::pin(async move {
             let clients = stage.clients(self.contenders, Connections::Own).await?;

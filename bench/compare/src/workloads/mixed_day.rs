@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::client::{Client, Life, Locker, Renewer, Watcher, Work};
 use crate::load::{self, Caller, finish};
 use crate::sample::{Latencies, Sample};
-use crate::workload::{Connections, Measure, Stage, Window, Workload};
+use crate::workload::{Connections, Effort, Measure, Stage, Window, Workload};
 
 const CLIENTS: usize = 100;
 /// Of each client.
@@ -51,12 +51,8 @@ impl Workload for MixedDay {
         Measure::Tail
     }
 
-    fn is_long(&self) -> bool {
-        true
-    }
-
-    fn is_quick(&self) -> bool {
-        true
+    fn effort(&self) -> Effort {
+        Effort::Long
     }
 
     fn run<'a>(&'a self, stage: &'a Stage<'a>) -> Work<'a, Option<Sample>> {

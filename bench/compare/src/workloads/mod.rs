@@ -3,7 +3,6 @@
 mod expiry;
 mod fail_over;
 mod grant;
-mod growth;
 mod hand_over;
 mod keep_alive;
 mod live;
@@ -24,7 +23,6 @@ pub(crate) fn all() -> Vec<Box<dyn Workload>> {
         hand_over::all(),
         expiry::all(),
         live::all(),
-        growth::all(),
         fail_over::all(),
         mixed_day::all(),
         watch::all(),
