@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::workload::Effort;
 
-const USAGE: &str = "cargo xtask bench --compare [--only WORKLOAD,..] [--systems NAME,..] [--runs N] [--all-runs] [--seconds S] \
+const USAGE: &str = "cargo xtask bench --compare [--only WORKLOAD,..] [--case WORDS]... [--systems NAME,..] [--runs N] [--all-runs] [--seconds S] \
      [--quick] [--calm CORES] [--out DIR]";
 
 /// What is measured, and for how long.
@@ -13,6 +13,8 @@ const USAGE: &str = "cargo xtask bench --compare [--only WORKLOAD,..] [--systems
 pub(crate) struct Options {
     /// Only workloads whose name begins so; all if there are none.
     pub(crate) only: Vec<String>,
+    /// And only cases with one of these in their names; all if there are none.
+    pub(crate) cases: Vec<String>,
     /// Only these systems; all if there are none.
     pub(crate) systems: Vec<String>,
     /// How often everything is measured.
@@ -35,6 +37,7 @@ impl Options {
     pub(crate) fn read(words: &[String]) -> Result<Options, String> {
         let mut options = Options {
             only: Vec::new(),
+            cases: Vec::new(),
             systems: Vec::new(),
             runs: 5,
             all_runs: false,
@@ -64,6 +67,7 @@ impl Options {
             let list = || value.split(',').map(str::to_owned).collect();
             match word.as_str() {
                 "--only" => options.only = list(),
+                "--case" => options.cases.push(value.clone()),
                 "--systems" => options.systems = list(),
                 "--calm" => {
                     options.calm = Some(value.parse().map_err(|_| format!("{value} is no number of cores"))?);
@@ -94,7 +98,8 @@ impl Options {
     /// Whether a workload is wanted.
     pub(crate) fn wants_workload(&self, kind: &str, case: &str) -> bool {
         let name = format!("{kind} {case}");
-        self.only.is_empty() || self.only.iter().any(|only| name.starts_with(only.as_str()))
+        let only = self.only.is_empty() || self.only.iter().any(|only| name.starts_with(only.as_str()));
+        only && (self.cases.is_empty() || self.cases.iter().any(|words| case.contains(words.as_str())))
     }
 
     /// Whether a system is wanted.
@@ -123,6 +128,9 @@ mod tests {
         let options = read("--only put,watch --systems etcd --runs 3 --seconds 0.5").unwrap();
         assert!(options.wants_workload("watch rate", "1") && !options.wants_workload("grant", "1"));
         assert!(options.wants_system("etcd") && !options.wants_system("leasehold-etcd"));
+        let options = read("--only put --case own --case 64").unwrap();
+        assert!(options.wants_workload("put", "1 callers, own") && options.wants_workload("put", "64 callers, shared"));
+        assert!(!options.wants_workload("put", "1 callers, shared") && !options.wants_workload("lock", "1 callers, own"));
         assert_eq!((options.runs, options.length), (3, Duration::from_millis(500)));
     }
 
