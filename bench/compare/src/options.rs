@@ -130,7 +130,9 @@ mod tests {
         assert!(options.wants_system("etcd") && !options.wants_system("leasehold-etcd"));
         let options = read("--only put --case own --case 64").unwrap();
         assert!(options.wants_workload("put", "1 callers, own") && options.wants_workload("put", "64 callers, shared"));
-        assert!(!options.wants_workload("put", "1 callers, shared") && !options.wants_workload("lock", "1 callers, own"));
+        assert!(
+            !options.wants_workload("put", "1 callers, shared") && !options.wants_workload("lock", "1 callers, own")
+        );
         assert_eq!((options.runs, options.length), (3, Duration::from_millis(500)));
     }
 
