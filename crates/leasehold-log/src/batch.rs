@@ -159,14 +159,13 @@ pub enum Found {
 
 /// Reads what begins at the front of `rest`, which is all of the file from there on.
 pub fn find(rest: &[u8], number: u64) -> Result<Found, RecordError> {
-    let written = rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    if written == 0 {
-        return Ok(Found::Nothing);
-    }
     let refusal = match read(rest, number) {
         Ok((items, length)) => return Ok(Found::Batch(items, length)),
         Err(refusal) => refusal,
     };
+    if rest.chunks(SECTOR).all(is_empty) {
+        return Ok(Found::Nothing);
+    }
     let is_newer = matches!(refusal, RecordError::Newer { .. } | RecordError::UnknownKind { .. });
     if !is_newer && is_unfinished(rest, number) && !has_later(rest, number) {
         return Ok(Found::Torn);
@@ -245,7 +244,7 @@ fn is_unfinished(rest: &[u8], number: u64) -> bool {
             rest.get(..length).is_some_and(|batch| empty_sectors(batch) > header.empty)
         }
         Ok(_) => false,
-        Err(_) => rest.iter().take(SECTOR).all(|byte| *byte == 0),
+        Err(_) => rest.chunks(SECTOR).next().is_some_and(is_empty),
     }
 }
 
@@ -255,7 +254,12 @@ fn has_later(rest: &[u8], number: u64) -> bool {
 }
 
 fn empty_sectors(batch: &[u8]) -> usize {
-    batch.chunks(SECTOR).filter(|sector| sector.iter().all(|byte| *byte == 0)).count()
+    batch.chunks(SECTOR).filter(|sector| is_empty(sector)).count()
+}
+
+/// Tells whether a sector, or what there is of one, was never written.
+fn is_empty(sector: &[u8]) -> bool {
+    sector == &[0; SECTOR][..sector.len()]
 }
 
 /// A value that may be missing: whether it is there, then the value.

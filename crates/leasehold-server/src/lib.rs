@@ -17,6 +17,7 @@ mod peers;
 mod server;
 mod setting;
 mod telemetry;
+mod threads;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -46,18 +47,10 @@ pub fn run(flags: Flags) -> ExitCode {
         Err(error) => return fail(&error, BAD_CONFIGURATION),
     };
     telemetry::init(&config.log);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers()).enable_all().build();
-    match runtime {
+    match threads::one() {
         Ok(runtime) => runtime.block_on(serve(config, started)),
         Err(error) => fail(&error, UNAVAILABLE),
     }
-}
-
-/// How many threads serve clients: half of the cores, as the log and the state machine have threads of their own; but
-/// two where there are two, so that many watchers are told of a change on both.
-fn workers() -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    (cores / 2).max(cores.min(2))
 }
 
 async fn serve(config: Config, started: Instant) -> ExitCode {

@@ -18,11 +18,13 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tower::Service;
 use tracing::{debug, warn};
 
 use crate::authority::Authorities;
+use crate::threads::Threads;
 
 /// A client that does not finish its request head within this time is cut.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
@@ -59,8 +61,12 @@ impl Listener {
     }
 
     /// Serves every client with what `service_for` gives until told to stop, then lets calls under way finish.
-    pub(crate) async fn serve<S>(self, service_for: impl Fn(SocketAddr) -> S, mut stop: watch::Receiver<bool>)
-    where
+    pub(crate) async fn serve<S>(
+        self,
+        service_for: impl Fn(SocketAddr) -> S,
+        threads: Arc<Threads>,
+        mut stop: watch::Receiver<bool>,
+    ) where
         S: Service<Request<Incoming>, Response = Response, Error = Infallible> + Clone + Send + 'static,
         S::Future: Send,
     {
@@ -90,12 +96,23 @@ impl Listener {
                 },
                 _ = stop.changed() => break,
             };
+            let thread = threads.next();
+            let stream = match moved(stream, thread) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    debug!(%error, "a connection was gone before it was served");
+                    continue;
+                }
+            };
             let service = TowerToHyperService::new(service_for(client));
             let authorities = self.mends_authorities.then(Authorities::default);
-            let io = TokioIo::new(Prompt::new(prepared(stream), authorities));
+            let io = {
+                let _there = thread.enter();
+                TokioIo::new(Prompt::new(prepared(stream), authorities))
+            };
             let connection = builder.serve_connection(io, service).into_owned();
             let connection = graceful.watch(connection);
-            tokio::spawn(async move {
+            thread.spawn(async move {
                 if let Err(error) = connection.await {
                     debug!(%error, "a connection ended badly");
                 }
@@ -107,6 +124,16 @@ impl Listener {
             warn!("calls under way did not finish in time and are cut");
         }
     }
+}
+
+/// Hands a connection to the thread that will serve it.
+fn moved(stream: TcpStream, thread: &Handle) -> io::Result<TcpStream> {
+    if thread.id() == Handle::current().id() {
+        return Ok(stream);
+    }
+    let stream = stream.into_std()?;
+    let _there = thread.enter();
+    TcpStream::from_std(stream)
 }
 
 fn prepared(stream: TcpStream) -> TcpStream {

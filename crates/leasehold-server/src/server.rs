@@ -21,6 +21,7 @@ use crate::config::{Config, ConfigError, Etcd};
 use crate::duties;
 use crate::listener::Listener;
 use crate::peers::{Coming, Peers};
+use crate::threads::Threads;
 
 /// Entries on their way at a time where each takes a round over the network.
 const IN_FLIGHT_OF_SEVERAL: usize = 4;
@@ -41,6 +42,9 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// The threads that serve clients cannot be started.
+    #[error("cannot start the threads that serve clients: {0}; is there a limit on threads?")]
+    Threads(std::io::Error),
     /// The surroundings make no sense.
     #[error("{0}")]
     Config(#[from] ConfigError),
@@ -50,7 +54,7 @@ impl StartError {
     /// The exit code of a process that ends with it.
     pub fn exit_code(&self) -> u8 {
         match self {
-            StartError::Data(_) | StartError::Listen { .. } => 69,
+            StartError::Data(_) | StartError::Listen { .. } | StartError::Threads(_) => 69,
             StartError::Config(_) => 78,
         }
     }
@@ -114,10 +118,12 @@ pub async fn start(config: &Config) -> Result<Running, StartError> {
     let (stop, stopped) = watch::channel(false);
     let address = listener.address;
     let router = routes(&service);
-    let mut listeners = vec![tokio::spawn(listener.serve(move |_| router.clone(), stopped.clone()))];
+    let threads = Arc::new(Threads::start().map_err(StartError::Threads)?);
+    let serving = listener.serve(move |_| router.clone(), Arc::clone(&threads), stopped.clone());
+    let mut listeners = vec![tokio::spawn(serving)];
     let etcd_address = etcd.as_ref().map(|(_, listener)| listener.address);
     if let Some((etcd, listener)) = etcd {
-        listeners.push(tokio::spawn(serve_etcd(service.clone(), etcd.clone(), listener, stopped)));
+        listeners.push(tokio::spawn(serve_etcd(service.clone(), etcd.clone(), listener, threads, stopped)));
     }
     Ok(Running { node, service, cluster, address, etcd: etcd_address, stop, listeners })
 }
@@ -127,7 +133,13 @@ async fn bind(address: SocketAddr, connections: usize, flag: &'static str) -> Re
 }
 
 /// Serves etcd's clients, once there is a revision to tell them.
-async fn serve_etcd(service: Service, etcd: Etcd, listener: Listener, stop: watch::Receiver<bool>) {
+async fn serve_etcd(
+    service: Service,
+    etcd: Etcd,
+    listener: Listener,
+    threads: Arc<Threads>,
+    stop: watch::Receiver<bool>,
+) {
     let url = etcd.advertise.unwrap_or_else(|| format!("http://{}", listener.address));
     leasehold_etcd::prepare(&service, &url).await;
     let router = leasehold_etcd::router(service, EtcdOptions { namespace: etcd.namespace, ..EtcdOptions::default() });
@@ -137,7 +149,7 @@ async fn serve_etcd(service: Service, etcd: Etcd, listener: Listener, stop: watc
             request
         })
     };
-    listener.mending_authorities().serve(named, stop).await;
+    listener.mending_authorities().serve(named, threads, stop).await;
 }
 
 /// As long as an election takes, and then some.
