@@ -128,12 +128,12 @@ mod tests {
         let options = read("--only put,watch --systems etcd --runs 3 --seconds 0.5").unwrap();
         assert!(options.wants_workload("watch rate", "1") && !options.wants_workload("grant", "1"));
         assert!(options.wants_system("etcd") && !options.wants_system("leasehold-etcd"));
+        assert_eq!((options.runs, options.length), (3, Duration::from_millis(500)));
         let options = read("--only put --case own --case 64").unwrap();
         assert!(options.wants_workload("put", "1 callers, own") && options.wants_workload("put", "64 callers, shared"));
         assert!(
             !options.wants_workload("put", "1 callers, shared") && !options.wants_workload("lock", "1 callers, own")
         );
-        assert_eq!((options.runs, options.length), (3, Duration::from_millis(500)));
     }
 
     #[test]
