@@ -12,7 +12,7 @@ use leasehold_core::planted::Bug;
 const SEEDS: u64 = 40;
 
 /// Those that need a rare mixture of faults are looked for from here on.
-const LATER: [(Bug, u64); 3] = [(Bug::DeadWaiterGranted, 50), (Bug::FsyncSkipped, 40), (Bug::ParcelSentTwice, 80)];
+const LATER: [(Bug, u64); 3] = [(Bug::DeadWaiterGranted, 100), (Bug::FsyncSkipped, 40), (Bug::ParcelSentTwice, 80)];
 
 /// What no client can see while clocks and disks are as promised. The models find these, and tests where they are planted
 /// show what they do.
