@@ -88,12 +88,11 @@ struct Run {
     backup: Option<Backup>,
 }
 
-/// When an entry was last applied, or nobody led, the last entry, and who led.
+/// When an entry was last applied, or nobody led, and the last entry.
 #[derive(Default)]
 struct Moved {
     at: u64,
     to: u64,
-    by: Option<HostId>,
 }
 
 impl Run {
@@ -183,16 +182,14 @@ impl Run {
         let applied = self.ups().iter().filter_map(|(_, up)| up.node.metrics().last_applied).max().unwrap_or(0);
         // On a slow disk time goes on in steps, and many leases end one entry after the other: as if nobody led meanwhile.
         let slow = self.plan.has_slow_disks() || self.open.iter().any(|fault| matches!(fault, Fault::SlowDisk { .. }));
-        let leader = self.leader();
-        let led = leader.is_some();
-        // A leader that takes over between two ticks forgets what was not committed, as after any other outage.
-        let goes_on = led && !slow && leader == self.moved.by;
+        let led = self.leader().is_some();
+        let goes_on = led && !slow;
         if applied > self.moved.to || !goes_on {
             if now - self.moved.at > STANDSTILL || !goes_on {
                 let (from, to) = (Moment::millis(self.moved.at), Moment::millis(now));
                 self.shared.history.lock().outages.get_or_insert_default().push(Span { from, to });
             }
-            self.moved = Moved { at: now, to: applied.max(self.moved.to), by: leader };
+            self.moved = Moved { at: now, to: applied.max(self.moved.to) };
         }
         let whole = self.nodes.iter().all(|node| node.is_up() || self.removed.contains(&node.id));
         let calm = self.open.is_empty()
