@@ -24,7 +24,7 @@ cargo xtask COMMAND
           cargo xtask model [check ASPECT [--plant NAME] [--depth N] | list]
   bench   measure this machine: cargo xtask bench [-- NAME...]
           or put systems side by side on it, with fetched servers:
-          cargo xtask bench --compare [--only WORKLOAD,..] [--systems NAME,..] [--runs N] [--all-runs] [--quick]
+          cargo xtask bench --compare [--only WORKLOAD,..] [--case WORDS] [--systems NAME,..] [--runs N] [--all-runs] [--quick]
 ";
 
 fn main() -> ExitCode {
