@@ -187,11 +187,11 @@ impl State {
         if row.map_or(0, Lease::claims) + asks.claims.len() > self.limits.claims_per_lease as usize {
             return Err(Rejection::limit(Bound::ClaimsOfLease, self.limits.claims_per_lease));
         }
-        let mut seen = BTreeSet::new();
         let waits = row.map_or(&[][..], Lease::waits);
         let awaited: BTreeSet<_> = waits.iter().flat_map(|wait| &wait.asks).map(|ask| &ask.resource).collect();
-        for Ask { resource, .. } in &asks.claims {
-            if !seen.insert(resource) {
+        for (at, Ask { resource, .. }) in asks.claims.iter().enumerate() {
+            // They are sorted.
+            if at > 0 && asks.claims[at - 1].resource == *resource {
                 return Err(Box::new(Rejection::AskedTwice { resource: resource.clone() }));
             }
             if awaited.contains(resource) || row.is_some_and(|row| row.held_claim(resource).is_some()) {

@@ -47,27 +47,34 @@ impl<K: Ord + Copy> OrderedSet<K> {
         self.chunks.first().map(|chunk| &chunk.keys[0])
     }
 
+    fn last(&self) -> Option<&K> {
+        self.chunks.last()?.keys.last()
+    }
+
     /// Adds a key.
     pub(crate) fn insert(&mut self, key: K) {
+        if self.last().is_none_or(|last| *last < key) {
+            return self.append(key);
+        }
         let at = self.chunk_of(&key);
-        let last = at + 1 >= self.chunks.len();
-        let Some(chunk) = self.chunks.get_mut(at) else {
-            self.chunks.push(Chunk { from: key, keys: vec![key] });
-            self.len = 1;
-            return;
-        };
+        let chunk = &mut self.chunks[at];
         let Err(place) = chunk.keys.binary_search(&key) else { return };
         self.len += 1;
-        if last && place == chunk.keys.len() && place >= CHUNK_MAX {
-            self.chunks.push(Chunk { from: key, keys: vec![key] });
-            return;
-        }
         chunk.from = chunk.from.min(key);
         chunk.keys.insert(place, key);
         if chunk.keys.len() > CHUNK_MAX {
             let upper = chunk.keys.split_off(CHUNK_MAX / 2);
             chunk.keys.shrink_to_fit();
             self.chunks.insert(at + 1, Chunk { from: upper[0], keys: upper });
+        }
+    }
+
+    /// Adds a key above all others.
+    fn append(&mut self, key: K) {
+        self.len += 1;
+        match self.chunks.last_mut() {
+            Some(last) if last.keys.len() < CHUNK_MAX => last.keys.push(key),
+            Some(_) | None => self.chunks.push(Chunk { from: key, keys: vec![key] }),
         }
     }
 

@@ -3,10 +3,13 @@
 //! Rows stand in chunks, and copies share chunks and rows until one side changes them. That is how a snapshot
 //! sees a frozen state while commands go on: taking the copy clones one pointer per chunk, and the first change
 //! to a shared chunk afterwards clones that chunk's pointers only. Order is by key, so equal tables read equal
-//! whatever their past, and no choice of keys by a caller makes a look-up slow.
+//! whatever their past, and no choice of keys by a caller makes a look-up slow. What a command does with one key it
+//! does in a row, so a look-up tries first where the last one ended.
 
+use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{self, AtomicUsize};
 
 /// A chunk with more rows is split.
 const CHUNK_MAX: usize = 256;
@@ -18,6 +21,7 @@ const CHUNK_MIN: usize = 64;
 pub(crate) struct Table<K, V> {
     chunks: Vec<Chunk<K, V>>,
     len: usize,
+    last: Last,
 }
 
 type Rows<K, V> = Vec<(K, Arc<V>)>;
@@ -29,6 +33,32 @@ struct Chunk<K, V> {
     rows: Arc<Rows<K, V>>,
 }
 
+/// Where a key is, or would be.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    chunk: usize,
+    row: usize,
+    found: bool,
+}
+
+/// Where the last look-up ended. A hint that is checked before it is used: it may be old, and that of another look-up.
+#[derive(Debug, Default)]
+struct Last {
+    chunk: AtomicUsize,
+    row: AtomicUsize,
+}
+
+impl Last {
+    fn get(&self) -> (usize, usize) {
+        (self.chunk.load(atomic::Ordering::Relaxed), self.row.load(atomic::Ordering::Relaxed))
+    }
+
+    fn set(&self, chunk: usize, row: usize) {
+        self.chunk.store(chunk, atomic::Ordering::Relaxed);
+        self.row.store(row, atomic::Ordering::Relaxed);
+    }
+}
+
 impl<K: Clone, V> Clone for Chunk<K, V> {
     fn clone(&self) -> Self {
         Self { from: self.from.clone(), rows: Arc::clone(&self.rows) }
@@ -37,13 +67,13 @@ impl<K: Clone, V> Clone for Chunk<K, V> {
 
 impl<K: Clone, V> Clone for Table<K, V> {
     fn clone(&self) -> Self {
-        Self { chunks: self.chunks.clone(), len: self.len }
+        Self { chunks: self.chunks.clone(), len: self.len, last: Last::default() }
     }
 }
 
 impl<K, V> Default for Table<K, V> {
     fn default() -> Self {
-        Self { chunks: Vec::new(), len: 0 }
+        Self { chunks: Vec::new(), len: 0, last: Last::default() }
     }
 }
 
@@ -55,57 +85,56 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
 
     /// The row under `key`.
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
-        let rows = &self.chunks.get(self.chunk_of(key))?.rows;
-        let at = rows.binary_search_by(|(k, _)| k.cmp(key)).ok()?;
-        Some(&rows[at].1)
+        let at = self.place(key);
+        at.found.then(|| &*self.chunks[at.chunk].rows[at.row].1)
     }
 
     /// Tells whether there is a row under `key`.
     pub(crate) fn contains(&self, key: &K) -> bool {
-        self.get(key).is_some()
+        self.place(key).found
     }
 
     /// The row under `key`, to be changed.
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        let chunk = self.chunk_of(key);
-        let rows = &mut self.chunks.get_mut(chunk)?.rows;
-        let at = rows.binary_search_by(|(k, _)| k.cmp(key)).ok()?;
-        Some(Arc::make_mut(&mut Arc::make_mut(rows)[at].1))
+        let at = self.place(key);
+        if !at.found {
+            return None;
+        }
+        Some(Arc::make_mut(&mut Arc::make_mut(&mut self.chunks[at.chunk].rows)[at.row].1))
     }
 
     /// Puts a row under `key`, in place of one that is there.
     pub(crate) fn insert(&mut self, key: K, value: V) {
-        let value = Arc::new(value);
-        let at = self.chunk_of(&key);
-        let Some(chunk) = self.chunks.get_mut(at) else {
+        let (at, value) = (self.place(&key), Arc::new(value));
+        let Some(chunk) = self.chunks.get_mut(at.chunk) else {
             self.chunks.push(Chunk { from: key.clone(), rows: Arc::new(vec![(key, value)]) });
             self.len = 1;
             return;
         };
         let rows = Arc::make_mut(&mut chunk.rows);
-        match rows.binary_search_by(|(k, _)| k.cmp(&key)) {
-            Ok(row) => rows[row].1 = value,
-            Err(row) => {
-                if key < chunk.from {
-                    chunk.from = key.clone();
-                }
-                rows.insert(row, (key, value));
-                self.len += 1;
-                if rows.len() > CHUNK_MAX {
-                    self.split(at);
-                }
-            }
+        if at.found {
+            rows[at.row].1 = value;
+            return;
+        }
+        if key < chunk.from {
+            chunk.from = key.clone();
+        }
+        rows.insert(at.row, (key, value));
+        self.len += 1;
+        if rows.len() > CHUNK_MAX {
+            self.split(at.chunk);
         }
     }
 
     /// Takes the row under `key` away.
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
-        let chunk = self.chunk_of(key);
-        let rows = &mut self.chunks.get_mut(chunk)?.rows;
-        let at = rows.binary_search_by(|(k, _)| k.cmp(key)).ok()?;
-        let (_, value) = Arc::make_mut(rows).remove(at);
+        let at = self.place(key);
+        if !at.found {
+            return None;
+        }
+        let (_, value) = Arc::make_mut(&mut self.chunks[at.chunk].rows).remove(at.row);
         self.len -= 1;
-        self.shrink(chunk);
+        self.shrink(at.chunk);
         Some(Arc::unwrap_or_clone(value))
     }
 
@@ -129,6 +158,36 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
     /// All rows, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> + use<'_, K, V> {
         self.range_from(Bound::Unbounded)
+    }
+
+    /// Where `key` is, or would be.
+    fn place(&self, key: &K) -> Place {
+        if let Some(place) = self.last_place(key) {
+            return place;
+        }
+        let chunk = self.chunk_of(key);
+        let rows = self.chunks.get(chunk).map_or(&[][..], |chunk| &chunk.rows);
+        let row = rows.binary_search_by(|(k, _)| k.cmp(key));
+        let found = row.is_ok();
+        let (Ok(row) | Err(row)) = row;
+        self.last.set(chunk, row);
+        Place { chunk, row, found }
+    }
+
+    /// Where the last look-up ended, if `key` is there, or would be.
+    fn last_place(&self, key: &K) -> Option<Place> {
+        let (chunk, row) = self.last.get();
+        let Chunk { from, rows } = self.chunks.get(chunk)?;
+        let before_next = match rows.get(row).map(|(k, _)| key.cmp(k)) {
+            Some(Ordering::Equal) => return Some(Place { chunk, row, found: true }),
+            Some(order) => order.is_lt(),
+            None => self.chunks.get(chunk + 1).is_none_or(|next| *key < next.from),
+        };
+        let after_previous = || match row.checked_sub(1) {
+            Some(previous) => rows.get(previous).is_some_and(|(k, _)| k < key),
+            None => chunk == 0 || from <= key,
+        };
+        (before_next && after_previous()).then_some(Place { chunk, row, found: false })
     }
 
     /// The chunk that holds `key` or would.
