@@ -17,6 +17,9 @@ use crate::store::{Files, Shared};
 use crate::types::Types;
 use crate::world::World;
 
+/// A flush of this many microseconds is no longer quick.
+const QUICK: u64 = 1000;
+
 /// Says once, to everybody who asks, why the log has stopped for good.
 #[derive(Clone, Debug)]
 pub(crate) struct Fatal {
@@ -68,6 +71,7 @@ pub(crate) struct FlushClock {
     count: AtomicU64,
     total_micros: AtomicU64,
     max_micros: AtomicU64,
+    last_micros: AtomicU64,
     pub(crate) fail_next: AtomicBool,
 }
 
@@ -85,6 +89,12 @@ impl FlushClock {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.total_micros.fetch_add(micros, Ordering::Relaxed);
         self.max_micros.fetch_max(micros, Ordering::Relaxed);
+        self.last_micros.store(micros, Ordering::Relaxed);
+    }
+
+    /// Whether the last one was quick.
+    fn was_quick(&self) -> bool {
+        self.last_micros.load(Ordering::Relaxed) < QUICK
     }
 }
 
@@ -191,12 +201,13 @@ pub(crate) fn next_job(shared: &Arc<Shared>, files: &mut Files) -> Option<Job> {
 }
 
 impl Job {
-    /// Has it run: here if it is small and this node is alone, so that nobody waits for this thread; else by the thread
-    /// that flushes.
+    /// Has it run: here if it is small, the disk is quick and this node is alone, so that nobody waits for this thread;
+    /// else by the thread that flushes. On its way there and back two threads would have to be woken, which takes as long
+    /// as what could be done meanwhile.
     pub(crate) fn dispatch(self, shared: &Shared) {
         if let Some(world) = &shared.world {
             drop(tokio::spawn(self.run_in_world(Arc::clone(world))));
-        } else if self.flush.is_small() && shared.is_alone.load(Ordering::Relaxed) {
+        } else if self.flush.is_small() && shared.flushes.was_quick() && shared.is_alone.load(Ordering::Relaxed) {
             if let (Some(next), Some(flusher)) = (self.run(), &shared.flusher) {
                 flusher.run(next);
             }

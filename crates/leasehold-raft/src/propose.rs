@@ -7,6 +7,7 @@ use bytes::Bytes;
 use leasehold_core::{Applied, LeaderId};
 use leasehold_service::log::{Answered, Delivered, Leadership, Log, Machine, Parcel, Unavailable};
 use openraft::errors::ClientWriteError;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 use crate::barrier::followed;
@@ -69,6 +70,10 @@ impl<M: Machine> Log for Node<M> {
             Proof::NotLeader(_) => self.ask_to_read().await,
             Proof::Unproven(words) => Err(reader.unproven(&words)),
         }
+    }
+
+    fn runtime(&self) -> Handle {
+        self.handle.clone()
     }
 
     fn leadership(&self) -> watch::Receiver<Leadership> {

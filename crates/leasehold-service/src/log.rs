@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_core::{Applied, LeaderId};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 /// Where an entry stands in the log, and under which leader it was appended there.
@@ -138,6 +139,11 @@ pub trait Log: Send + Sync + 'static {
     /// Returns when every entry acknowledged before the call is applied on this node, with proof that the leader, this
     /// node or another one, still led after the call began.
     fn read_barrier(&self) -> impl Future<Output = Result<(), Unavailable>> + Send;
+
+    /// Where what drives the log runs best: on its own threads, so that a proposal crosses none.
+    fn runtime(&self) -> Handle {
+        Handle::current()
+    }
 
     /// Tells who leads, and every change of it.
     fn leadership(&self) -> watch::Receiver<Leadership>;

@@ -177,7 +177,7 @@ impl Service {
             leaderless_patience: options.leaderless_patience,
         };
         let leadership = log.leadership();
-        tokio::spawn(proposer.run());
+        log.runtime().spawn(proposer.run());
         tokio::spawn(watch_disk(Arc::clone(&disk)));
         let log = Box::new(log);
         let stop = watch::Sender::new(false);

@@ -13,8 +13,8 @@ use super::segment::{self, Segment};
 use super::{LogFiles, NOWHERE};
 use crate::directory;
 
-/// A batch that takes more bytes is not small.
-const SMALL: usize = 2 * SECTOR;
+/// A batch that takes more bytes is not small; it holds some hundred commands.
+const SMALL: usize = 64 * SECTOR;
 /// Where the second batch of a file goes: behind the one that says where the log stood.
 const SECOND: u64 = SECTOR as u64;
 
