@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,7 +16,18 @@ use crate::batch::Notice;
 use crate::mailbox::Mailbox;
 
 /// A lease and where it is.
-pub(crate) type Place = (Namespace, LeaseId);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) lease: LeaseId,
+    pub(crate) namespace: Namespace,
+}
+
+impl Hash for Place {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Ids are random: the namespace would tell nothing more.
+        self.lease.hash(state);
+    }
+}
 
 /// All attached leases.
 #[derive(Debug, Default)]
@@ -30,6 +42,7 @@ impl Attached {
         let mut all = self.mailboxes.lock();
         let of_lease = all.entry(place).or_default();
         if !of_lease.iter().any(|other| Arc::ptr_eq(other, mailbox)) {
+            of_lease.reserve_exact(1); // Most leases belong to one connection.
             of_lease.push(Arc::clone(mailbox));
         }
         self.count.store(all.len(), Ordering::Release);
@@ -57,13 +70,13 @@ impl Attached {
         for event in events {
             match &event.fact {
                 Fact::LeaseEnded { lease, cause, .. } => {
-                    let place = (event.namespace.clone(), *lease);
+                    let place = Place { lease: *lease, namespace: event.namespace.clone() };
                     for mailbox in all.remove(&place).unwrap_or_default() {
                         mailbox.lease_ended(&place, cause, event.revision);
                     }
                 }
                 Fact::HandoverAsked { lease, resource, by, reason, .. } => {
-                    let place = (event.namespace.clone(), *lease);
+                    let place = Place { lease: *lease, namespace: event.namespace.clone() };
                     let Some(mailboxes) = all.get(&place) else { continue };
                     let notice = Notice::HandoverAsked {
                         namespace: event.namespace.clone(),

@@ -4,8 +4,9 @@
 //! held back until an answer says that the client has it, and forgotten if none does.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
-use leasehold_core::EndCause;
+use leasehold_core::{EndCause, Revision};
 
 use crate::attached::Place;
 use crate::batch::Notice;
@@ -58,8 +59,9 @@ impl Attachments {
         match role {
             Role::Plain => None,
             Role::Holds(place) => {
-                let newly = !self.0.contains_key(place);
-                self.0.entry(place.clone()).or_default().asked += 1;
+                let attachment = self.0.entry(place.clone());
+                let newly = matches!(attachment, Entry::Vacant(_));
+                attachment.or_default().asked += 1;
                 newly.then(|| place.clone())
             }
             Role::Releases(place) => {
@@ -95,19 +97,18 @@ impl Attachments {
     }
 
     /// A lease ended: what can be told now.
-    pub(crate) fn ended(&mut self, place: &Place, cause: &EndCause, notice: Notice) -> Option<Notice> {
-        let attachment = self.0.get_mut(place)?;
-        if attachment.releasing > 0 && *cause == EndCause::Released {
-            self.0.remove(place);
-            return None;
+    pub(crate) fn ended(&mut self, place: Place, cause: EndCause, revision: Revision) -> Option<Notice> {
+        let Entry::Occupied(mut attached) = self.0.entry(place) else { return None };
+        let silent = attached.get().releasing > 0 && cause == EndCause::Released;
+        if silent || attached.get().known {
+            let (Place { lease, namespace }, _) = attached.remove_entry();
+            return (!silent).then_some(Notice::Ended { namespace, lease, cause, revision });
         }
-        if attachment.known {
-            self.0.remove(place);
-            return Some(notice);
-        }
+        let Place { lease, namespace } = attached.key().clone();
+        let attachment = attached.get_mut();
         attachment.over = true;
         // What was asked of it does not matter any more.
-        attachment.held = vec![notice];
+        attachment.held = vec![Notice::Ended { namespace, lease, cause, revision }];
         None
     }
 

@@ -5,6 +5,7 @@
 //! was open at the same time; otherwise the lease's ttl decides.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +13,20 @@ use leasehold_core::{Asks, Command, LeaseId, Namespace, ResourceName};
 use parking_lot::Mutex;
 
 /// What a call asks for.
-type Subject = (Namespace, LeaseId, Vec<ResourceName>);
+#[derive(Debug, PartialEq, Eq)]
+struct Subject {
+    lease: LeaseId,
+    namespace: Namespace,
+    /// Sorted.
+    resources: Vec<ResourceName>,
+}
+
+impl Hash for Subject {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Ids are random: the rest would hardly tell more.
+        self.lease.hash(state);
+    }
+}
 
 /// What is known of the calls for one thing.
 #[derive(Debug, Default)]
@@ -25,7 +39,7 @@ struct Known {
 /// All open calls that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    known: Mutex<HashMap<Subject, Known>>,
+    known: Mutex<HashMap<Arc<Subject>, Known>>,
     /// How many things are waited for, so that nobody waiting costs nothing.
     count: AtomicUsize,
 }
@@ -33,9 +47,9 @@ pub(crate) struct Calls {
 impl Calls {
     /// Enters a call that will wait; none for a command that cannot.
     pub(crate) fn enter(self: &Arc<Self>, namespace: &Namespace, command: &Command) -> Option<Call> {
-        let subject = subject(namespace, command)?;
+        let subject = Arc::new(subject(namespace, command)?);
         let mut all = self.known.lock();
-        let known = all.entry(subject.clone()).or_default();
+        let known = all.entry(Arc::clone(&subject)).or_default();
         known.latest += 1;
         known.open += 1;
         let (number, first) = (known.latest, known.open == 1);
@@ -56,14 +70,14 @@ impl Calls {
 }
 
 fn subject(namespace: &Namespace, command: &Command) -> Option<Subject> {
-    let names = |asks: &Asks| {
-        let mut names: Vec<ResourceName> = asks.claims.iter().map(|ask| ask.resource.clone()).collect();
-        names.sort();
-        names
+    let about = |lease, asks: &Asks| {
+        let mut resources: Vec<ResourceName> = asks.claims.iter().map(|ask| ask.resource.clone()).collect();
+        resources.sort();
+        Subject { lease, namespace: namespace.clone(), resources }
     };
     match command {
-        Command::Grant(grant) => Some((namespace.clone(), grant.id, names(&grant.asks))),
-        Command::Claim(claim) => Some((namespace.clone(), claim.lease, names(&claim.asks))),
+        Command::Grant(grant) => Some(about(grant.id, &grant.asks)),
+        Command::Claim(claim) => Some(about(claim.lease, &claim.asks)),
         Command::Renew(_)
         | Command::Release(_)
         | Command::Revoke(_)
@@ -81,7 +95,7 @@ fn subject(namespace: &Namespace, command: &Command) -> Option<Subject> {
 #[derive(Debug)]
 pub(crate) struct Call {
     calls: Arc<Calls>,
-    subject: Subject,
+    subject: Arc<Subject>,
     number: u64,
     /// Nobody else was there when it came.
     first: bool,

@@ -13,6 +13,7 @@ use leasehold_core::{Caller, Command, LeaseId, LeaseView, Namespace, Rejection};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::attached::Place;
 use crate::attachments::Role;
 use crate::batch::Batch;
 use crate::lanes::ReplyTo;
@@ -100,7 +101,7 @@ impl Connection {
         let (service, caller, mailbox) = (self.service.clone(), self.caller.clone(), Arc::clone(&self.mailbox));
         let (namespace, leases) = (namespace.clone(), leases.to_vec());
         // Attached first and looked at afterwards: no end falls between.
-        mailbox.attach(leases.iter().map(|lease| (namespace.clone(), *lease)));
+        mailbox.attach(leases.iter().map(|lease| Place { lease: *lease, namespace: namespace.clone() }));
         let busy = mailbox.busy();
         async move {
             let look = |state: &leasehold_core::State| {
@@ -109,7 +110,7 @@ impl Connection {
             let looked = service.read(&caller, &namespace, Consistency::Linearizable, look).await;
             for (i, lease) in leases.iter().enumerate() {
                 let lives = looked.as_ref().is_ok_and(|looked| looked.value[i].is_ok());
-                mailbox.attach_settled((namespace.clone(), *lease), lives);
+                mailbox.attach_settled(Place { lease: *lease, namespace: namespace.clone() }, lives);
             }
             drop(busy);
             looked
@@ -131,6 +132,7 @@ impl Deliveries {
     /// at all shows that the service is there while something is to be answered soon.
     pub async fn next(&mut self) -> Option<Batch> {
         loop {
+            self.mailbox.look_through();
             // However much is delivered: one command without an answer must not be forgotten over the others.
             if self.swept.elapsed() >= SWEEP {
                 self.swept = Instant::now();
@@ -149,7 +151,10 @@ impl Deliveries {
             }
             tokio::select! {
                 () = self.mailbox.ready.notified() => {
-                    for _ in 0..TURNS {
+                    self.mailbox.look_through();
+                    // Nobody else can have an answer if nothing else is asked.
+                    let turns = if self.mailbox.expects_more() { TURNS } else { 0 };
+                    for _ in 0..turns {
                         tokio::task::yield_now().await;
                     }
                 }
@@ -181,10 +186,11 @@ impl Drop for Deliveries {
 }
 
 fn role_of(namespace: &Namespace, command: &Command) -> Role {
+    let place = |lease| Place { lease, namespace: namespace.clone() };
     match command {
-        Command::Grant(grant) => Role::Holds((namespace.clone(), grant.id)),
-        Command::Claim(claim) => Role::Holds((namespace.clone(), claim.lease)),
-        Command::Release(release) => Role::Releases((namespace.clone(), release.lease)),
+        Command::Grant(grant) => Role::Holds(place(grant.id)),
+        Command::Claim(claim) => Role::Holds(place(claim.lease)),
+        Command::Release(release) => Role::Releases(place(release.lease)),
         Command::Renew(_)
         | Command::Revoke(_)
         | Command::Unclaim(_)

@@ -16,7 +16,7 @@
 //! | `backup.rs` | the whole state, written out while commands go on |
 //! | `fingerprint.rs` | the entries of a namespace in one number |
 //! | `waiting.rs`, `calls.rs`, `parking.rs`, `news.rs` | calls that wait in a queue; which of them are open; who wakes them; how far they are |
-//! | `connection.rs`, `mailbox.rs`, `batch.rs`, `attached.rs`, `attachments.rs` | connections that carry many commands; what is delivered to them; their leases |
+//! | `connection.rs`, `mailbox/`, `batch.rs`, `attached.rs`, `attachments.rs` | connections that carry many commands; what is delivered to them; their leases |
 //! | `disk.rs` | refuses before the disk is full |
 //! | `log.rs`, `memory.rs` | the seam to replication; a log in memory for tests |
 

@@ -142,6 +142,17 @@ async fn a_wait_is_kept_alive_told_how_far_it_is_and_answered_when_it_is_held() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_is_kept_alive_while_its_client_takes_nothing() {
+    let bench = Bench::new().await;
+    bench.run(grant(1, 600_000, &["a"], Patience::None)).await.unwrap();
+    let mut client = Client::of(&bench);
+    client.send(1, grant(2, 500, &["a"], Patience::Endless));
+    pass(5_000).await;
+    bench.release(1).await;
+    assert_eq!(view(&client.answer(1).await.unwrap()).id, id(2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_queue_that_moves_fast_is_told_of_no_more_often_than_every_200_ms() {
     let bench = Bench::new().await;
     for lease in 1..=100 {

@@ -1,10 +1,14 @@
 //! The mailbox of one connection: what is asked, what is answered, what is told.
 //!
 //! Commands of a connection are answered straight into its mailbox, whoever carries them out: there is no task and no
-//! channel for each. Every command is answered once. What waits to be taken is bounded: a command is taken on only
-//! while there is room, progress is the latest of each wait, and notices that nobody takes become a gap. A lease is told
-//! lost only after the answer that granted it.
+//! channel for each. What arrives lies in the inbox until the connection looks through it. Every command is answered
+//! once. What waits to be taken is bounded: a command is taken on only while there is room, progress is the latest of
+//! each wait, and notices that nobody takes become a gap. A lease is told lost only after the answer that granted it.
 
+mod inbox;
+mod ticket;
+
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +26,8 @@ use crate::calls::Call;
 use crate::lanes::Reply;
 use crate::waiting::{Kept, Progress, Wish, waits_for};
 use crate::{Done, Failure, Service};
+use inbox::{Arrived, Inbox, Put};
+pub(crate) use ticket::{Busy, Ticket};
 
 /// How many commands of a connection may be without an answer that was taken.
 pub(crate) const UNANSWERED_MAX: usize = 16_384;
@@ -62,6 +68,24 @@ struct Pending {
     prompt: bool,
 }
 
+/// What follows from an answer.
+enum Carried {
+    /// The command is answered; a lease that nothing makes known any more.
+    Out(Option<Place>),
+    /// It waits from now on.
+    On(Box<Waits>),
+}
+
+/// A command that waits.
+struct Waits {
+    number: u64,
+    serial: u64,
+    asked: Box<Asked>,
+    wait: Revision,
+    kept: Kept,
+    given_up: oneshot::Receiver<()>,
+}
+
 #[derive(Debug, Default)]
 struct Inside {
     pending: HashMap<u64, Pending>,
@@ -79,11 +103,15 @@ struct Inside {
     finished: bool,
     /// Nobody takes anything any more.
     closed: bool,
+    /// Empty; room for what is looked through.
+    arrived: Vec<Arrived>,
 }
 
 /// The mailbox of one connection.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
+    inbox: Inbox,
+    /// Locked before the inbox, never after.
     inside: Mutex<Inside>,
     /// Rings when something is ready; for one listener.
     pub(crate) ready: Notify,
@@ -94,96 +122,11 @@ pub(crate) struct Mailbox {
     runtime: Handle,
 }
 
-/// Something that is to be answered soon but is no command; over when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Busy(Arc<Mailbox>);
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.inside.lock().prompt -= 1;
-    }
-}
-
-/// The right to answer one command. Dropped, it tells that the outcome is not known.
-#[derive(Debug)]
-pub(crate) struct Ticket {
-    mailbox: Arc<Mailbox>,
-    number: u64,
-    serial: u64,
-    used: bool,
-}
-
-impl Ticket {
-    /// Answers with what carrying out the command led to; a wait goes on from there.
-    pub(crate) fn carried_out(mut self, result: Result<Reply, Failure>) {
-        // Who led is told to callers over calls of their own; looking up its name costs too much here.
-        let done = result.and_then(|reply| {
-            let Reply { answer, now, revision, .. } = reply;
-            Ok(Done { outcome: answer?, now, revision, forwarded_to: None })
-        });
-        self.used = true;
-        let mut inside = self.mailbox.inside.lock();
-        let closed = inside.closed;
-        let Some(pending) = inside.pending.get_mut(&self.number).filter(|pending| pending.serial == self.serial) else {
-            return;
-        };
-        let waits = match (&done, &pending.patient) {
-            (Ok(done), Some(Patient::Asked(asked, _))) => {
-                waits_for(&done.outcome, &asked.wish).map(|wait| (wait, Kept::from(done, &asked.wish)))
-            }
-            (_, _) => None,
-        };
-        let (Some((wait, kept)), Some(Patient::Asked(asked, given_up))) = (waits, pending.patient.take()) else {
-            drop(inside);
-            return self.mailbox.settle(self.number, self.serial, done);
-        };
-        let (give_up, given_up_at) = oneshot::channel();
-        match (given_up, closed) {
-            (true, _) => drop(give_up.send(())),
-            (false, true) => drop(give_up),
-            (false, false) => {
-                pending.patient = Some(Patient::Waits(give_up));
-                pending.prompt = false;
-                inside.prompt -= 1;
-            }
-        }
-        drop(inside);
-        let (service, runtime) = (self.mailbox.service.clone(), self.mailbox.runtime.clone());
-        self.used = false;
-        runtime.spawn(service.wait_on(*asked, wait, kept, given_up_at, self));
-    }
-
-    /// Answers a wait.
-    pub(crate) fn waited(mut self, result: Result<Done, Failure>) {
-        self.used = true;
-        self.mailbox.settle(self.number, self.serial, result);
-    }
-
-    /// Tells how a wait stands.
-    pub(crate) fn tell(&self, progress: Progress) {
-        let mut inside = self.mailbox.inside.lock();
-        let is_pending = inside.pending.get(&self.number).is_some_and(|pending| pending.serial == self.serial);
-        if is_pending && !inside.closed {
-            inside.progress.insert(self.number, progress);
-            drop(inside);
-            self.mailbox.ready.notify_one();
-        }
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        if !self.used {
-            let unknown = Failure::ShuttingDown { may_have_happened: true };
-            self.mailbox.settle(self.number, self.serial, Err(unknown));
-        }
-    }
-}
-
 impl Mailbox {
     pub(crate) fn new(service: Service) -> Arc<Mailbox> {
         let runtime = Handle::current();
-        Arc::new(Mailbox { inside: Mutex::default(), ready: Notify::new(), room: Notify::new(), service, runtime })
+        let (inbox, inside, ready, room) = Default::default();
+        Arc::new(Mailbox { inbox, inside, ready, room, service, runtime })
     }
 
     /// Takes a command on: from now on it is answered once.
@@ -248,28 +191,40 @@ impl Mailbox {
         inside.dozes
     }
 
+    /// Does what follows from what arrived.
+    pub(crate) fn look_through(self: &Arc<Self>) {
+        let (mut detached, mut waits) = (Vec::new(), Vec::new());
+        let mut inside = self.inside.lock();
+        let mut arrived = std::mem::take(&mut inside.arrived);
+        self.inbox.take(&mut arrived);
+        for one in arrived.drain(..) {
+            match one {
+                Arrived::Answer { number, serial, result } => match inside.carried_out(number, serial, result) {
+                    Carried::Out(place) => detached.extend(place),
+                    Carried::On(wait) => waits.push(wait),
+                },
+                Arrived::Ended { place, cause, revision } => inside.ended(place, cause, revision),
+            }
+        }
+        inside.arrived = arrived;
+        drop(inside);
+        detached.into_iter().for_each(|place| self.detach(place));
+        for wait in waits {
+            let Waits { number, serial, asked, wait, kept, given_up } = *wait;
+            let ticket = Ticket { mailbox: Arc::clone(self), number, serial, used: false };
+            self.runtime.spawn(self.service.clone().wait_on(*asked, wait, kept, given_up, ticket));
+        }
+    }
+
     /// Answers a command, unless it was answered before.
     fn settle(self: &Arc<Self>, number: u64, serial: u64, result: Result<Done, Failure>) {
-        let mut inside = self.inside.lock();
-        if inside.pending.get(&number).is_none_or(|pending| pending.serial != serial) {
-            return;
-        }
-        let Some(Pending { role, prompt, .. }) = inside.pending.remove(&number) else { return };
-        inside.prompt -= usize::from(prompt);
-        inside.progress.remove(&number);
-        let (detached, notices) = inside.attachments.settle(role, result.is_ok());
-        if !inside.closed {
-            inside.answers.push_back((number, result));
-            notices.into_iter().for_each(|notice| inside.note(notice));
-        }
-        drop(inside);
+        let detached = self.inside.lock().settle(number, serial, result);
         self.ready.notify_one();
-        self.detach(detached);
+        detached.into_iter().for_each(|place| self.detach(place));
     }
 
     /// Detaches a lease that nothing makes known any more.
-    fn detach(self: &Arc<Self>, place: Option<Place>) {
-        let Some(place) = place else { return };
+    fn detach(self: &Arc<Self>, place: Place) {
         let attached = &self.service.replica().attached;
         attached.remove([place.clone()], self);
         // Another command may have attached it again meanwhile.
@@ -333,6 +288,11 @@ impl Mailbox {
         Some(batch)
     }
 
+    /// Whether something more is to be answered soon than what arrived.
+    pub(crate) fn expects_more(&self) -> bool {
+        self.inside.lock().prompt > 0
+    }
+
     /// Whether a command can be taken on; none if nobody would take its answer.
     pub(crate) fn has_room(&self) -> Option<bool> {
         let inside = self.inside.lock();
@@ -368,6 +328,8 @@ impl Mailbox {
         drop::<(HashMap<u64, Pending>, _)>((dropped, answers));
         self.room.notify_one();
         self.service.replica().attached.remove(places, self);
+        self.inbox.close();
+        self.look_through();
     }
 
     fn locked(&self) -> Option<MutexGuard<'_, Inside>> {
@@ -377,11 +339,12 @@ impl Mailbox {
 
     /// A lease of the connection ended.
     pub(crate) fn lease_ended(&self, place: &Place, cause: &EndCause, revision: Revision) {
-        let Some(mut inside) = self.locked() else { return };
-        let (namespace, lease) = place.clone();
-        let notice = Notice::Ended { namespace, lease, cause: cause.clone(), revision };
-        let told = inside.attachments.ended(place, cause, notice);
-        self.tell(inside, told);
+        let ended = Arrived::Ended { place: place.clone(), cause: cause.clone(), revision };
+        match self.inbox.put(ended) {
+            Put::First => self.ready.notify_one(),
+            // Nobody is told of ends any more.
+            Put::Behind | Put::Closed => {}
+        }
     }
 
     /// Somebody asks for a resource that a lease of the connection holds.
@@ -424,7 +387,7 @@ impl Mailbox {
         let mut inside = self.inside.lock();
         let (detached, told) = inside.attachments.settle(Role::Holds(place), lives);
         self.tell(inside, told);
-        self.detach(detached);
+        detached.into_iter().for_each(|place| self.detach(place));
     }
 }
 
@@ -437,6 +400,64 @@ impl Inside {
     fn hurry(&mut self) -> bool {
         self.prompt += 1;
         std::mem::take(&mut self.dozes)
+    }
+
+    /// Answers a command, or has it wait.
+    fn carried_out(&mut self, number: u64, serial: u64, result: Result<Reply, Failure>) -> Carried {
+        // Who led is told to callers over calls of their own; looking up its name costs too much here.
+        let done = result.and_then(|reply| {
+            let Reply { answer, now, revision, .. } = reply;
+            Ok(Done { outcome: answer?, now, revision, forwarded_to: None })
+        });
+        let Some(pending) = self.pending.get_mut(&number).filter(|pending| pending.serial == serial) else {
+            return Carried::Out(None);
+        };
+        let waits = match (&done, &pending.patient) {
+            (Ok(done), Some(Patient::Asked(asked, _))) => {
+                waits_for(&done.outcome, &asked.wish).map(|wait| (wait, Kept::from(done, &asked.wish)))
+            }
+            (_, _) => None,
+        };
+        let (Some((wait, kept)), Some(Patient::Asked(asked, gave_up))) = (waits, pending.patient.take()) else {
+            return Carried::Out(self.settle(number, serial, done));
+        };
+        let (give_up, given_up) = oneshot::channel();
+        match (gave_up, self.closed) {
+            (true, _) => drop(give_up.send(())),
+            (false, true) => drop(give_up),
+            (false, false) => {
+                pending.patient = Some(Patient::Waits(give_up));
+                pending.prompt = false;
+                self.prompt -= 1;
+            }
+        }
+        Carried::On(Box::new(Waits { number, serial, asked, wait, kept, given_up }))
+    }
+
+    /// A lease ended: that is told now, later, or not at all.
+    fn ended(&mut self, place: Place, cause: EndCause, revision: Revision) {
+        if !self.closed
+            && let Some(notice) = self.attachments.ended(place, cause, revision)
+        {
+            self.note(notice);
+        }
+    }
+
+    /// Answers a command, unless it was answered before; gives a lease that nothing makes known any more.
+    fn settle(&mut self, number: u64, serial: u64, result: Result<Done, Failure>) -> Option<Place> {
+        let Entry::Occupied(pending) = self.pending.entry(number) else { return None };
+        if pending.get().serial != serial {
+            return None;
+        }
+        let Pending { role, prompt, .. } = pending.remove();
+        self.prompt -= usize::from(prompt);
+        self.progress.remove(&number);
+        let (detached, notices) = self.attachments.settle(role, result.is_ok());
+        if !self.closed {
+            self.answers.push_back((number, result));
+            notices.into_iter().for_each(|notice| self.note(notice));
+        }
+        detached
     }
 
     fn begin(&mut self, role: &Role) -> Option<Place> {
