@@ -137,7 +137,6 @@ impl Stream {
         shared: Arc<Shared>,
     ) -> Result<Stream, String> {
         let (commands, queue) = mpsc::unbounded_channel();
-        let up = stream::unfold(queue, async |mut queue| Some((batch(&mut queue).await?, queue)));
         let mut client = LeasesClient::new(channel.clone()).max_decoding_message_size(MESSAGE_MAX);
         let state = Arc::new(State {
             unanswered: Mutex::default(),
@@ -145,6 +144,9 @@ impl Stream {
             left: watch::Sender::new(false),
             silence: Silence::default(),
             shared,
+        });
+        let up = stream::unfold((queue, Arc::clone(&state)), async |(mut queue, state)| {
+            Some((batch(&mut queue, &state).await?, (queue, state)))
         });
         let this = Stream { address, channel, commands, next: AtomicU64::new(1), state };
         let welcome = this.hello(namespace);
@@ -344,6 +346,11 @@ impl State {
         }
     }
 
+    /// Whether more than one command is unanswered.
+    fn is_busy(&self) -> bool {
+        self.unanswered.lock().all.len() > 1
+    }
+
     /// Whether something is to be answered soon.
     fn owes(&self) -> bool {
         !self.unanswered.lock().prompt.is_empty()
@@ -390,9 +397,13 @@ impl State {
     }
 }
 
-/// Everything that is ready to go up.
-async fn batch(queue: &mut mpsc::UnboundedReceiver<grpc::Command>) -> Option<Up> {
+/// Everything that is ready to go up. If others were answered by the same message as the first, they get a turn before it
+/// is taken: they ask again now, and a fuller message costs less than an early one gains.
+async fn batch(queue: &mut mpsc::UnboundedReceiver<grpc::Command>, state: &State) -> Option<Up> {
     let mut commands = vec![queue.recv().await?];
+    if state.is_busy() {
+        tokio::task::yield_now().await;
+    }
     let mut bytes = commands[0].encoded_len();
     while commands.len() < BATCH && bytes < BATCH_BYTES {
         let Ok(command) = queue.try_recv() else { break };
