@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use leasehold_core::LeaderId;
 use leasehold_raft::Formation;
 use leasehold_service::ClusterChange;
 use leasehold_service::log::{Leadership, Log};
@@ -88,11 +89,12 @@ struct Run {
     backup: Option<Backup>,
 }
 
-/// When an entry was last applied, or nobody led, and the last entry.
+/// When an entry was last applied, or nobody led; the last entry; who led.
 #[derive(Default)]
 struct Moved {
     at: u64,
     to: u64,
+    by: Option<LeaderId>,
 }
 
 impl Run {
@@ -182,14 +184,17 @@ impl Run {
         let applied = self.ups().iter().filter_map(|(_, up)| up.node.metrics().last_applied).max().unwrap_or(0);
         // On a slow disk time goes on in steps, and many leases end one entry after the other: as if nobody led meanwhile.
         let slow = self.plan.has_slow_disks() || self.open.iter().any(|fault| matches!(fault, Fault::SlowDisk { .. }));
-        let led = self.leader().is_some();
+        let leader = self.latest_leader();
+        let (led, anew) = (leader.is_some(), leader != self.moved.by);
         let goes_on = led && !slow;
         if applied > self.moved.to || !goes_on {
+            let span = Span { from: Moment::millis(self.moved.at), to: Moment::millis(now) };
             if now - self.moved.at > STANDSTILL || !goes_on {
-                let (from, to) = (Moment::millis(self.moved.at), Moment::millis(now));
-                self.shared.history.lock().outages.get_or_insert_default().push(Span { from, to });
+                self.shared.history.lock().outages.get_or_insert_default().push(span);
+            } else if anew {
+                self.shared.history.lock().changes.push(span);
             }
-            self.moved = Moved { at: now, to: applied.max(self.moved.to) };
+            self.moved = Moved { at: now, to: applied.max(self.moved.to), by: leader };
         }
         let whole = self.nodes.iter().all(|node| node.is_up() || self.removed.contains(&node.id));
         let calm = self.open.is_empty()
@@ -217,6 +222,15 @@ impl Run {
     fn leader(&self) -> Option<HostId> {
         let leads = |up: &Up| matches!(*up.node.leadership().borrow(), Leadership::Leads(_));
         self.ups().into_iter().find(|(_, up)| leads(up)).map(|(id, _)| id)
+    }
+
+    /// Who took over last of those who think that they lead: one that is frozen or cut off does not know better.
+    fn latest_leader(&self) -> Option<LeaderId> {
+        let leads = |up: &Up| match *up.node.leadership().borrow() {
+            Leadership::Leads(leader) => Some(leader),
+            Leadership::Follows(_) | Leadership::CutOff(_) | Leadership::Unknown => None,
+        };
+        self.ups().iter().filter_map(|(_, up)| leads(up)).max_by_key(|leader| leader.term)
     }
 
     /// Mends what is due, and lets the next thing go wrong.

@@ -54,6 +54,8 @@ pub struct History {
     /// Periods in which lease time could not go on: nobody led, or nothing could be committed;
     /// none if nobody noted them.
     pub outages: Option<Vec<Span>>,
+    /// From the last progress under one leader until another led, where that is no outage.
+    pub changes: Vec<Span>,
     /// What the run is held against.
     pub bounds: Bounds,
 }
@@ -80,6 +82,7 @@ impl History {
         if let Some(outages) = other.outages {
             self.outages.get_or_insert_default().extend(outages);
         }
+        self.changes.extend(other.changes);
     }
 
     /// How many changes its watchers were told of, all together.

@@ -33,7 +33,7 @@ pub fn check(history: &History) -> Vec<Contradiction> {
         let Some(last) = Last::of(life, attempts.get(lease), stay, &history.bounds) else { continue };
         let by = last.deadline.after(history.bounds.late);
         let period = calm.iter().find(|period| period.from <= last.from && by < period.to);
-        let in_trouble = outages.as_ref().map(|outages| last.in_trouble(outages, &history.bounds));
+        let in_trouble = outages.as_ref().map(|outages| last.in_trouble(outages, &history.changes, &history.bounds));
         let bound = match (period, in_trouble) {
             (Some(_), _) => by,
             (None, Some(bound)) => bound,
@@ -88,8 +88,9 @@ impl Last {
         Some(last)
     }
 
-    /// When it must have ended if not all was calm: outages stop the count, and each may forget a little.
-    fn in_trouble(&self, outages: &[Span], bounds: &Bounds) -> Moment {
+    /// When it must have ended if not all was calm: outages stop the count, and each may forget a little. A leader that
+    /// follows at once forgets no more than what passed since an entry was applied.
+    fn in_trouble(&self, outages: &[Span], changes: &[Span], bounds: &Bounds) -> Moment {
         let most = (self.ttl * 2).div_f64(1.0 - bounds.drift) + bounds.grace + bounds.late + bounds.forgotten;
         let mut by = self.extended.after(most);
         for outage in outages.iter().filter(|outage| outage.to > self.extended) {
@@ -98,7 +99,9 @@ impl Last {
             }
             by = by.after(outage.to.since(outage.from.max(self.extended)) + bounds.forgotten);
         }
-        by
+        let within = |change: &&Span| change.to > self.extended && change.from <= by;
+        let forgotten: Duration = changes.iter().filter(within).map(|change| change.to.since(change.from)).sum();
+        by.after(forgotten)
     }
 }
 

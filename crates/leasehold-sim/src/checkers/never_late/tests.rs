@@ -90,6 +90,18 @@ fn in_trouble_it_ends_within_two_ttls_grace_and_outages() {
 }
 
 #[test]
+fn a_leader_that_follows_at_once_forgets_only_what_passed_since_the_last_entry() {
+    let with = |sent, changes: &[(u64, u64)]| {
+        let changes = changes.iter().map(|(from, to)| Span { from: at(*from), to: at(*to) }).collect();
+        let (outages, calm) = (Some(Vec::new()), Vec::new());
+        check(&History { looks: vec![look(sent)], outages, changes, calm, ..lease() })
+    };
+    assert_eq!(sentences(&with(3700, &[(500, 540), (600, 640)])), NOTHING, "3.64 s and twice 40 ms");
+    assert_eq!(with(3740, &[(500, 540), (600, 640)]).len(), 1);
+    assert_eq!(with(3700, &[(3650, 3900)]).len(), 1, "it came too late to matter");
+}
+
+#[test]
 fn an_end_that_is_seen_late_is_found_if_delivery_is_quick() {
     let with = |seen, delivery| {
         let mut history = lease();
