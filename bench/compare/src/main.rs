@@ -48,6 +48,10 @@ const ASKED_EVERY: Duration = Duration::from_millis(20);
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        println!("{}", options::USAGE);
+        return ExitCode::SUCCESS;
+    }
     match Options::read(&words).and_then(|options| compare(&options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
@@ -80,18 +84,29 @@ fn compare(options: &Options) -> Result<(), String> {
         let fit = systems.iter().filter(|system| workload.fits(system.nodes()));
         report.rows.extend(fit.map(|system| Row::new(&**workload, &**system)));
     }
+    let in_run = |run| workloads.iter().filter(move |workload| run < options.runs_of(workload.effort()));
+    let rows = |workload: &dyn Workload| systems.iter().filter(|system| workload.fits(system.nodes())).count();
+    let total: usize = (0..options.runs).flat_map(in_run).map(|workload| rows(&**workload)).sum();
+    let mut done = 0;
     for run in 0..options.runs {
-        for workload in workloads.iter().filter(|workload| run < options.runs_of(workload.effort())) {
+        let begun = Instant::now();
+        for workload in in_run(run) {
             for turn in 0..systems.len() {
                 let system = &*systems[(turn + run) % systems.len()];
                 let Some(row) = report.row(&**workload, system) else { continue };
                 let measured = runtime.block_on(measure_calmly(&**workload, system, options));
-                eprintln!("{}/{}  {}", run + 1, options.runs_of(workload.effort()), row.line(&measured));
+                done += 1;
+                eprintln!("{done}/{total}  {}", row.line(&measured));
                 row.take(measured);
             }
         }
+        // A comparison takes long; what is known is kept if it is stopped.
+        report.save(&options.out)?;
+        let (minutes, out) = (begun.elapsed().as_secs_f64() / 60.0, options.out.display());
+        eprintln!("run {} of {} took {minutes:.1} minutes; {out} has all that is known", run + 1, options.runs);
     }
-    report.write(&options.out)
+    report.print();
+    Ok(())
 }
 
 /// Half of the cores: the servers need the others.

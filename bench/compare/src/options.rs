@@ -5,8 +5,23 @@ use std::time::Duration;
 
 use super::workload::Effort;
 
-const USAGE: &str = "cargo xtask bench --compare [--only WORKLOAD,..] [--case WORDS]... [--systems NAME,..] [--runs N] [--all-runs] [--seconds S] \
-     [--quick] [--calm CORES] [--out DIR]";
+/// What the words mean.
+pub(crate) const USAGE: &str = "\
+cargo xtask bench --compare [WORDS]
+
+  --only WORKLOAD,..    only workloads that begin so: put, grant, keep-alive, lock, hand-over, expiry, mass, live,
+                        fail-over, mixed, watch
+  --case WORDS          only cases with these words in their names; may be said more than once
+  --systems NAME,..     only these systems, as the tables name them
+  --runs N              how often everything is measured; 5 without it, and what takes long less often
+  --all-runs            what takes long as often as the rest
+  --seconds S           how long one measurement takes; 2 without it
+  --quick               one short run, without what takes long
+  --calm CORES          measure again what was measured while others kept more cores busy
+  --out DIR             where tables, JSON and plots go; target/bench without it
+
+Everything together takes hours; after each run the files have what is known. An example, some minutes:
+  cargo xtask bench --compare --only lock --case '64 callers' --systems etcd,leasehold";
 
 /// What is measured, and for how long.
 #[derive(Clone, Debug, PartialEq)]

@@ -59,19 +59,22 @@ impl Report {
         }
     }
 
-    /// Writes everything into a directory and the table to stdout as well.
-    pub(crate) fn write(&mut self, directory: &Path) -> Result<(), String> {
+    /// Writes everything that is known into a directory.
+    pub(crate) fn save(&mut self, directory: &Path) -> Result<(), String> {
         self.machine.load.1 = load();
         let table = table::markdown(self);
-        let mut files = vec![("compare.json".to_owned(), json::text(self)), ("compare.md".to_owned(), table.clone())];
+        let mut files = vec![("compare.json".to_owned(), json::text(self)), ("compare.md".to_owned(), table)];
         files.extend(plot::all(self));
         for (name, text) in files {
             let path = directory.join(name);
             fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        println!("{table}");
-        eprintln!("{} has all of it", directory.display());
         Ok(())
+    }
+
+    /// Writes the tables to stdout.
+    pub(crate) fn print(&self) {
+        println!("{}", table::markdown(self));
     }
 
     /// The row of a workload done by a system, if it has one.
