@@ -93,15 +93,20 @@ impl State {
             let key = (lease.namespace, ask.resource.clone());
             let row = self.resources.get(&key).expect("a wanted resource exists");
             let first = self.first_living(lease.namespace, row).map(|(place, _)| place.1);
-            first == Some(wait.number) && self.is_free(row, ask)
+            first == Some(wait.number) && self.is_free(lease.namespace, row, ask)
         };
         let (before, after) = wait.asks.split_at(from);
         let at = after.iter().chain(before).position(|ask| !ready(ask))?;
         Some((from + at) % wait.asks.len())
     }
 
-    fn is_free(&self, row: &Resource, ask: &Ask) -> bool {
-        self.rest_of(row).is_none() && row.admits(ask.mode, self.limits.shared_holders)
+    /// Tells whether one more may have a resource. Not while one of those who share it is over: its end comes first, and
+    /// the resource may rest then.
+    fn is_free(&self, namespace: NamespaceId, row: &Resource, ask: &Ask) -> bool {
+        let is_over = |id| self.is_due(LeaseKey { namespace, id });
+        self.rest_of(row).is_none()
+            && row.admits(ask.mode, self.limits.shared_holders)
+            && !(self.has_backlog() && row.holders.iter().any(is_over))
     }
 
     /// The first waiter whose time is not over.
@@ -144,7 +149,7 @@ impl State {
     pub(crate) fn is_open(&self, key: &ResourceKey, ask: &Ask, priority: i32) -> bool {
         let Some(row) = self.resources.get(key) else { return !self.is_resting() };
         let overtakes = |(place, _): (Place, Waiter)| place.0.0 < priority;
-        self.is_free(row, ask) && self.first_living(key.0, row).is_none_or(overtakes)
+        self.is_free(key.0, row, ask) && self.first_living(key.0, row).is_none_or(overtakes)
     }
 
     /// Ends what is over at a resource that a command touches: its holders, then its first waiters.

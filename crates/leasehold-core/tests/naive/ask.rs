@@ -103,7 +103,9 @@ impl Model {
         let holders: Vec<&Held> = self.held.iter().filter(|held| held.at == *place).collect();
         let all_shared = mode == Mode::Shared && holders.iter().all(|held| held.mode == Mode::Shared);
         let fits = holders.is_empty() || (all_shared && holders.len() < self.limits.shared_holders as usize);
-        fits && self.rests.get(place).is_none_or(|until| until.is_due(self.now))
+        // The end of one that is over comes before any grant.
+        let over = holders.iter().any(|held| self.effective(&held.who).is_due(self.now));
+        fits && !over && self.rests.get(place).is_none_or(|until| until.is_due(self.now))
     }
 
     /// All waits for a resource that are not over, in order.
