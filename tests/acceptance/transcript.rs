@@ -75,7 +75,7 @@ impl<'a> Stage<'a> {
             match line {
                 Line::In(shell) => name.clone_from(shell),
                 Line::Typed(command) => self.shell(&name).write(&format!("{command}\n")),
-                Line::Interrupted => self.shell(&name).write("\u{3}"),
+                Line::Interrupted => self.shell(&name).interrupt(),
                 Line::Printed(expected) => self.shell(&name).expect(expected),
             }
         }
@@ -100,8 +100,17 @@ struct Shell {
 impl Shell {
     fn open(home: &Path, environment: &[(&'static str, String)]) -> Shell {
         use std::os::unix::process::CommandExt as _;
-        let mut process = Command::new("script")
-            .args(["--quiet", "--flush", "--command", "bash --norc --noprofile", "/dev/null"])
+        // Whoever started the tests may ignore Ctrl-C; a shell on a terminal does not.
+        let mut process = Command::new("env")
+            .args([
+                "--default-signal=INT",
+                "script",
+                "--quiet",
+                "--flush",
+                "--command",
+                "bash --norc --noprofile",
+                "/dev/null",
+            ])
             .current_dir(home)
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .envs([("PS1", ""), ("PS2", ""), ("TERM", "xterm"), ("NO_COLOR", "1")])
@@ -130,6 +139,13 @@ impl Shell {
 
     fn write(&mut self, text: &str) {
         self.keyboard.write_all(text.as_bytes()).and_then(|()| self.keyboard.flush()).expect("the shell reads");
+    }
+
+    /// Ctrl-C, until the shell is there again: whoever types waits for the prompt before going to another one.
+    fn interrupt(&mut self) {
+        self.write("\u{3}");
+        self.write("echo the shell is there again\n");
+        self.expect("the shell is there again");
     }
 
     /// Reads on to the next line that is as expected; others may only be a line that is written again and again.
