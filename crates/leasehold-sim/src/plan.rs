@@ -79,6 +79,13 @@ impl Plan {
         self.flush >= 10
     }
 
+    /// How long an entry takes at most when all is well: to another node and back, and two flushes. What slow disks take
+    /// counts as outages.
+    pub(crate) fn entry(&self) -> Duration {
+        let flush = if self.has_slow_disks() { 0 } else { self.flush };
+        Duration::from_millis(2 * (self.weather.delay + flush))
+    }
+
     /// The checkers that say nothing about this kind of run: what they check is not promised in it.
     pub fn unpromised(&self) -> &'static [&'static str] {
         match self.kind {

@@ -106,6 +106,7 @@ impl Run {
             delivery: (plan.kind == Kind::Calm).then(|| Duration::from_millis(400)),
             grace: Duration::from_millis(plan.limits.grace.0),
             sweep_piece: plan.limits.sweep_piece as usize,
+            entry: plan.entry(),
             // Outages are noted from the last entry on; what is left is the time between two entries.
             forgotten: Duration::from_millis(150),
             ..Bounds::default()

@@ -197,6 +197,8 @@ pub struct Bounds {
     pub forgotten: Duration,
     /// How much is swept at a time of a mass expiry.
     pub sweep_piece: usize,
+    /// How long an entry takes, if that counts: where so little is swept at a time that many take long.
+    pub entry: Duration,
 }
 
 impl Default for Bounds {
@@ -208,6 +210,7 @@ impl Default for Bounds {
             grace: Duration::from_millis(500),
             forgotten: Duration::from_secs(1),
             sweep_piece: 1024,
+            entry: Duration::ZERO,
         }
     }
 }

@@ -2,7 +2,8 @@
 //! outages in trouble; none is immortal.
 //!
 //! Late is only what surely was: after the bound somebody still saw the lease alive, or saw the whole state at a revision
-//! before its end. Ends by command are not judged, nor is a lease that waits, because an open call may keep it alive.
+//! before its end. Ends by command are not judged, nor is a lease that waits, because an open call may keep it alive. Of many
+//! that end together each may have to wait for those before it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,15 +26,18 @@ pub fn check(history: &History) -> Vec<Contradiction> {
     let outages = history.outages.as_deref().map(Span::joined);
     let attempts = attempts(history);
     let stays = stays(&timeline);
-    for (lease, life) in lives.iter() {
-        if lives.may_end_from(lease) < Moment::NEVER {
-            continue;
-        }
+    let mut lasts = Vec::new();
+    for (lease, life) in lives.iter().filter(|(lease, _)| lives.may_end_from(lease) == Moment::NEVER) {
         let stay = stays.get(lease).copied().unwrap_or_default();
-        let Some(last) = Last::of(life, attempts.get(lease), stay, &history.bounds) else { continue };
-        let by = last.deadline.after(history.bounds.late);
+        lasts.extend(Last::of(life, attempts.get(lease), stay, &history.bounds).map(|last| (lease, last)));
+    }
+    let crowds = Crowds::of(lasts.iter().map(|(_, last)| last), &history.bounds);
+    for (lease, last) in lasts {
+        let late = history.bounds.late + crowds.before(&last);
+        let by = last.deadline.after(late);
         let period = calm.iter().find(|period| period.from <= last.from && by < period.to);
-        let in_trouble = outages.as_ref().map(|outages| last.in_trouble(outages, &history.changes, &history.bounds));
+        let in_trouble =
+            outages.as_ref().map(|outages| last.in_trouble(outages, &history.changes, late, &history.bounds));
         let bound = match (period, in_trouble) {
             (Some(_), _) => by,
             (None, Some(bound)) => bound,
@@ -90,8 +94,8 @@ impl Last {
 
     /// When it must have ended if not all was calm: outages stop the count, and each may forget a little. A leader that
     /// follows at once forgets no more than what passed since an entry was applied.
-    fn in_trouble(&self, outages: &[Span], changes: &[Span], bounds: &Bounds) -> Moment {
-        let most = (self.ttl * 2).div_f64(1.0 - bounds.drift) + bounds.grace + bounds.late + bounds.forgotten;
+    fn in_trouble(&self, outages: &[Span], changes: &[Span], late: Duration, bounds: &Bounds) -> Moment {
+        let most = (self.ttl * 2).div_f64(1.0 - bounds.drift) + bounds.grace + late + bounds.forgotten;
         let mut by = self.extended.after(most);
         for outage in outages.iter().filter(|outage| outage.to > self.extended) {
             if outage.from > by {
@@ -102,6 +106,35 @@ impl Last {
         let within = |change: &&Span| change.to > self.extended && change.from <= by;
         let forgotten: Duration = changes.iter().filter(within).map(|change| change.to.since(change.from)).sum();
         by.after(forgotten)
+    }
+}
+
+/// Leases that end together, a piece of them with each entry.
+struct Crowds {
+    /// When each lease should end, in order.
+    deadlines: Vec<Moment>,
+    by_entry: usize,
+    entry: Duration,
+    /// What lies this long before may still be swept.
+    late: Duration,
+}
+
+impl Crowds {
+    /// What ends with most leases: itself, a claim, an entry, a wait.
+    const WEIGHT: usize = 4;
+
+    fn of<'a>(lasts: impl Iterator<Item = &'a Last>, bounds: &Bounds) -> Crowds {
+        let mut deadlines: Vec<Moment> = lasts.map(|last| last.deadline).collect();
+        deadlines.sort_unstable();
+        let by_entry = (bounds.sweep_piece / Self::WEIGHT).max(1);
+        Crowds { deadlines, by_entry, entry: bounds.entry, late: bounds.late }
+    }
+
+    /// How long those before a lease may take.
+    fn before(&self, last: &Last) -> Duration {
+        let to = self.deadlines.partition_point(|deadline| *deadline < last.deadline.after(self.late));
+        let from = self.deadlines.partition_point(|deadline| deadline.after(self.late) < last.deadline);
+        self.entry * ((to - from - 1) / self.by_entry) as u32
     }
 }
 

@@ -114,3 +114,15 @@ fn an_end_that_is_seen_late_is_found_if_delivery_is_quick() {
     assert_eq!(with(1180, quick).len(), 1);
     assert_eq!(sentences(&with(1180, None)), NOTHING);
 }
+
+#[test]
+fn of_many_that_end_together_each_may_wait_for_those_before_it() {
+    let with = |count: u64, sent| {
+        let acks = std::iter::once(ack("ann", 0, 1000)).chain((1..count).map(|n| ack(&format!("c{n}"), 0, 1000)));
+        let bounds = Bounds { sweep_piece: 8, entry: Duration::from_millis(10), ..Bounds::default() };
+        check(&History { acks: acks.collect(), looks: vec![look(sent)], bounds, ..lease() })
+    };
+    assert_eq!(sentences(&with(21, 1200)), NOTHING, "two of them with each entry: a tenth of a second more");
+    assert_eq!(with(21, 1230).len(), 1);
+    assert_eq!(with(1, 1130).len(), 1);
+}
