@@ -193,9 +193,9 @@ impl State {
             lease.more_mut().parent = grant.parent;
         }
         self.note_ttl(grant.ttl);
+        let fact = Fact::LeaseGranted { lease: key.id, holder: lease.holder.clone(), ttl: grant.ttl };
         self.index_lease(key, &lease);
         self.insert_lease(key, lease);
-        let fact = Fact::LeaseGranted { lease: key.id, holder: grant.holder.clone(), ttl: grant.ttl };
         self.tell(key.namespace, fact, events);
     }
 

@@ -1,7 +1,10 @@
 //! An ordered set that takes little more memory than its keys.
 //!
 //! Keys stand in chunks, in order. Most of what it holds comes in rising order (deadlines, grants), so a full last
-//! chunk is left full and the next one begun, where a tree would leave its nodes half empty.
+//! chunk is left full and the next one begun, where a tree would leave its nodes half empty. Most of it goes in that
+//! order, too, so the first key of a chunk goes without moving the others.
+
+use std::collections::VecDeque;
 
 /// A chunk with more keys is split.
 const CHUNK_MAX: usize = 512;
@@ -19,7 +22,7 @@ pub(crate) struct OrderedSet<K> {
 struct Chunk<K> {
     /// Not above the first key; keys of the chunk before are below it.
     from: K,
-    keys: Vec<K>,
+    keys: VecDeque<K>,
 }
 
 impl<K> Default for OrderedSet<K> {
@@ -33,7 +36,7 @@ impl<K: Ord + Copy> OrderedSet<K> {
     pub(crate) fn of(mut keys: Vec<K>) -> Self {
         keys.sort_unstable();
         keys.dedup();
-        let chunks = keys.chunks(CHUNK_MAX).map(|keys| Chunk { from: keys[0], keys: keys.to_vec() }).collect();
+        let chunks = keys.chunks(CHUNK_MAX).map(|keys| Chunk { from: keys[0], keys: keys.to_vec().into() }).collect();
         Self { chunks, len: keys.len() }
     }
 
@@ -48,7 +51,7 @@ impl<K: Ord + Copy> OrderedSet<K> {
     }
 
     fn last(&self) -> Option<&K> {
-        self.chunks.last()?.keys.last()
+        self.chunks.last()?.keys.back()
     }
 
     /// Adds a key.
@@ -73,8 +76,8 @@ impl<K: Ord + Copy> OrderedSet<K> {
     fn append(&mut self, key: K) {
         self.len += 1;
         match self.chunks.last_mut() {
-            Some(last) if last.keys.len() < CHUNK_MAX => last.keys.push(key),
-            Some(_) | None => self.chunks.push(Chunk { from: key, keys: vec![key] }),
+            Some(last) if last.keys.len() < CHUNK_MAX => last.keys.push_back(key),
+            Some(_) | None => self.chunks.push(Chunk { from: key, keys: VecDeque::from([key]) }),
         }
     }
 
@@ -99,12 +102,12 @@ impl<K: Ord + Copy> OrderedSet<K> {
     /// The keys from `start` on, in order.
     pub(crate) fn range_from<'a>(&'a self, start: &K) -> impl Iterator<Item = &'a K> + use<'a, K> {
         let at = self.chunk_of(start);
-        let first = self.chunks.get(at).map_or(&[][..], |chunk| {
+        let first = self.chunks.get(at).map(|chunk| {
             let place = chunk.keys.partition_point(|key| key < start);
-            &chunk.keys[place..]
+            chunk.keys.range(place..)
         });
         let rest = self.chunks.get(at + 1..).unwrap_or_default();
-        first.iter().chain(rest.iter().flat_map(|chunk| &chunk.keys))
+        first.into_iter().flatten().chain(rest.iter().flat_map(|chunk| &chunk.keys))
     }
 
     fn chunk_of(&self, key: &K) -> usize {

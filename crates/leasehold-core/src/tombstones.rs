@@ -3,8 +3,7 @@
 //! They answer "why is it gone", and they stop late copies: a grant that was sent before the oldest remembered
 //! end cannot be told from a copy of a grant whose lease is over, so it is refused.
 
-use std::collections::BTreeSet;
-
+use crate::ordered::OrderedSet;
 use crate::table::Table;
 use crate::{EndCause, Holder, Identity, LeaseKey, LeaseTime, Limits, Revision, Span, WallTime};
 
@@ -26,7 +25,7 @@ const FORGET_PIECE: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Tombstones {
     pub(crate) rows: Table<LeaseKey, Tombstone>,
-    oldest: BTreeSet<(Revision, LeaseKey)>,
+    oldest: OrderedSet<(Revision, LeaseKey)>,
     /// Ends up to this lease time may be forgotten; none was yet if absent.
     pub(crate) horizon: Option<LeaseTime>,
 }
