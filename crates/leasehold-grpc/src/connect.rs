@@ -118,7 +118,8 @@ impl Reader {
         self.namespace = namespace(&hello.namespace)?;
         let (now, revision) = self.app.service.present();
         let server_version = env!("CARGO_PKG_VERSION").to_owned();
-        let welcome = Welcome { protocol_version: PROTOCOL_VERSION, server_version };
+        let leads = self.app.service.leads();
+        let welcome = Welcome { protocol_version: PROTOCOL_VERSION, server_version, leads };
         Ok((At::new(now, revision), answer::Outcome::Hello(welcome)))
     }
 

@@ -320,6 +320,12 @@ impl Service {
         self.0.vitals.follows().map(|node| self.0.log.name_of(node))
     }
 
+    /// Tells whether this node leads; none if it knows of no leader.
+    pub fn leads(&self) -> Option<bool> {
+        let vitals = &self.0.vitals;
+        if vitals.leads() { Some(true) } else { vitals.follows().map(|_| false) }
+    }
+
     /// Tells whether somebody leads, as far as this node knows.
     pub fn is_led(&self) -> bool {
         self.0.vitals.led()

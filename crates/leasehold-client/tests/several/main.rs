@@ -60,6 +60,37 @@ async fn a_node_that_refuses_is_left_for_the_next_with_the_same_id() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_several_nodes_the_one_that_leads_is_asked() {
+    let (_ledger, a, b) = nodes();
+    a.leads(Some(false));
+    b.leads(Some(true));
+    let ann = client(&[&a, &b]);
+    drop(locked(&ann, "a").await);
+    assert_eq!((a.asked.grants.lock().len(), b.asked.grants.lock().len()), (0, 1));
+    drop(locked(&client(&[&b, &a]), "b").await);
+    assert_eq!((a.streams(), b.streams()), (1, 2), "who finds it first looks no further");
+    drop(locked(&client(&[&a]), "c").await);
+    assert_eq!(a.asked.grants.lock().len(), 1, "who knows no other asks there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_not_found_is_not_waited_for() {
+    for (there, says) in [(Mode::Serves, Some(false)), (Mode::Serves, None), (Mode::Frozen, Some(true))] {
+        let (_ledger, a, b) = nodes();
+        a.leads(Some(false));
+        b.leads(says);
+        b.does(there);
+        drop(locked(&client(&[&a, &b]), "a").await);
+        assert_eq!((a.asked.grants.lock().len(), b.asked.grants.lock().len()), (1, 0), "{there:?} {says:?}");
+    }
+    let (_ledger, a, mut b) = nodes();
+    a.leads(Some(false));
+    b.kill();
+    drop(locked(&client(&[&a, &b]), "a").await);
+    assert_eq!(a.asked.grants.lock().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_one_address_a_refusal_is_repeated_there() {
     let ledger = Ledger::new();
     let a = Node::start(&ledger);

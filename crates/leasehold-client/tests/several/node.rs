@@ -133,6 +133,7 @@ pub(crate) struct Node {
     pub(crate) address: SocketAddr,
     pub(crate) asked: Arc<Asked>,
     mode: watch::Sender<Mode>,
+    leads: watch::Sender<Option<bool>>,
     ledger: Arc<Ledger>,
     runtime: Option<Runtime>,
 }
@@ -141,7 +142,8 @@ impl Node {
     pub(crate) fn start(ledger: &Arc<Ledger>) -> Node {
         let address = "127.0.0.1:0".parse().unwrap();
         let (asked, ledger) = (Arc::default(), Arc::clone(ledger));
-        let mut node = Node { address, asked, mode: watch::Sender::new(Mode::Serves), ledger, runtime: None };
+        let (mode, leads) = (watch::Sender::new(Mode::Serves), watch::Sender::new(None));
+        let mut node = Node { address, asked, mode, leads, ledger, runtime: None };
         node.restart();
         node
     }
@@ -154,7 +156,7 @@ impl Node {
         self.mode.send_replace(Mode::Serves);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (ledger, asked, mode) = (Arc::clone(&self.ledger), Arc::clone(&self.asked), self.mode.subscribe());
-        let service = LeasesServer::new(Service { ledger, asked, mode });
+        let service = LeasesServer::new(Service { ledger, asked, mode, leads: self.leads.subscribe() });
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
             let router = axum::Router::new().route_service("/leasehold.v1.Leases/{*method}", service);
@@ -175,6 +177,11 @@ impl Node {
 
     pub(crate) fn does(&self, mode: Mode) {
         self.mode.send_replace(mode);
+    }
+
+    /// What it says of who leads: itself, another one, or that it does not know.
+    pub(crate) fn leads(&self, leads: Option<bool>) {
+        self.leads.send_replace(leads);
     }
 
     pub(crate) fn streams(&self) -> usize {
@@ -209,6 +216,7 @@ struct Service {
     ledger: Arc<Ledger>,
     asked: Arc<Asked>,
     mode: watch::Receiver<Mode>,
+    leads: watch::Receiver<Option<bool>>,
 }
 
 /// One stream.
@@ -276,7 +284,10 @@ impl Line {
     async fn outcome(&self, number: u64, command: Command) -> Option<Outcome> {
         let ledger = &self.service.ledger;
         Some(match command {
-            Command::Hello(_) => Outcome::Hello(grpc::Welcome::default()),
+            Command::Hello(_) => {
+                let leads = *self.service.leads.borrow();
+                Outcome::Hello(grpc::Welcome { leads, ..grpc::Welcome::default() })
+            }
             Command::Grant(grant) => self.granted(number, &grant).await,
             Command::Renew(renew) => {
                 self.service.asked.renewals.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,5 @@
-//! Finds a server and keeps one stream to it: the first address that answers, the next one when it fails.
+//! Finds a server and keeps one stream to it: the first address that answers, the next one when it fails. If it says that
+//! another one leads, that one is looked for among the other addresses, because every command would go there anyway.
 //!
 //! A stream that breaks or falls silent is closed; one whose server says that it has no leader or is stopping is left. Who
 //! asks next gets a stream to the next address. What still waits for an answer on the one that was left keeps it open.
@@ -8,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use leasehold_api::grpc::answer::Outcome;
 use leasehold_api::{Code, Problem};
 use leasehold_core::LeaseId;
@@ -23,6 +26,8 @@ use crate::{Endpoints, Error};
 /// How long a server may take to accept a connection and to say that it is there: without another address to try, and with.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 const CONNECT_WITHIN_OF_SEVERAL: Duration = Duration::from_secs(1);
+/// How long the leader may take to say that it is there, when another address has answered already.
+const LEADER_WITHIN: Duration = Duration::from_millis(300);
 /// A connection shows that it is alive this often, and is given up if it does not within as long again.
 const ALIVE_EVERY: Duration = Duration::from_secs(5);
 /// How long a stream may be silent while a command is to be answered soon: with another address to try, and without.
@@ -131,7 +136,7 @@ impl Link {
             }
             let attempt = self.connect_to(&address);
             match tokio::time::timeout(patience, attempt).await {
-                Ok(Ok(stream)) => return Ok(Arc::new(stream)),
+                Ok(Ok(stream)) => return Ok(Arc::new(self.or_leader(stream).await)),
                 Ok(Err(cause)) => failures.push((address, cause)),
                 Err(_) => failures.push((address, "it does not answer".to_owned())),
             }
@@ -143,6 +148,26 @@ impl Link {
             cause = format!("{cause}; nor {address}: {other}");
         }
         Err(Error::Unreachable { addr, cause })
+    }
+
+    /// A stream to the leader, if it is at another address; otherwise this one, which is new.
+    async fn or_leader(&self, stream: Stream) -> Stream {
+        if !self.shared.several || stream.leads() != Some(false) {
+            return stream;
+        }
+        let here = self.address.load(Ordering::Acquire);
+        let others = (1..self.endpoints.count()).map(|step| async move {
+            let stream = self.connect_to(self.endpoints.at(here + step)).await.ok()?;
+            (stream.leads() == Some(true)).then_some((here + step, stream))
+        });
+        let mut leaders = others.collect::<FuturesUnordered<_>>().filter_map(std::future::ready);
+        match tokio::time::timeout(LEADER_WITHIN, leaders.next()).await {
+            Ok(Some((address, leader))) => {
+                self.address.store(address, Ordering::Release);
+                leader
+            }
+            Ok(None) | Err(_) => stream,
+        }
     }
 
     /// The stream to this address that was left and is still open; its server may do better now.

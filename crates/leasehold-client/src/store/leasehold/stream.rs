@@ -115,6 +115,8 @@ pub(super) struct Stream {
     commands: mpsc::UnboundedSender<grpc::Command>,
     next: AtomicU64,
     state: Arc<State>,
+    /// Whether its server led when it was opened; none if that knew of no leader.
+    leads: Option<bool>,
 }
 
 /// What the stream and the one who reads from it share.
@@ -148,14 +150,15 @@ impl Stream {
         let up = stream::unfold((queue, Arc::clone(&state)), async |(mut queue, state)| {
             Some((batch(&mut queue, &state).await?, (queue, state)))
         });
-        let this = Stream { address, channel, commands, next: AtomicU64::new(1), state };
+        let mut this = Stream { address, channel, commands, next: AtomicU64::new(1), state, leads: None };
         let welcome = this.hello(namespace);
         let down = client.connect(up).await.map_err(|status| words(&status))?.into_inner();
         tokio::spawn(read(down, Arc::clone(&this.state), this.address.clone()));
         let welcome = welcome.await.map_err(|error| error.to_string())?;
-        if !matches!(welcome.outcome, Outcome::Hello(_)) {
+        let Outcome::Hello(welcome) = welcome.outcome else {
             return Err(wire::refused(&this.address, welcome.outcome).to_string());
-        }
+        };
+        this.leads = welcome.leads;
         Ok(this)
     }
 
@@ -176,6 +179,11 @@ impl Stream {
 
     pub(super) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Whether its server led when it was opened; none if that knew of no leader.
+    pub(super) fn leads(&self) -> Option<bool> {
+        self.leads
     }
 
     pub(super) fn is_closed(&self) -> bool {
