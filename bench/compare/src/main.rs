@@ -63,6 +63,7 @@ fn main() -> ExitCode {
 
 fn compare(options: &Options) -> Result<(), String> {
     let mut systems = systems::all();
+    options.check_systems(&systems.iter().map(|system| system.name()).collect::<Vec<_>>())?;
     systems.retain(|system| options.wants_system(system.name()));
     systems.retain(|system| match system.find() {
         Ok(()) => true,

@@ -117,6 +117,14 @@ impl Options {
         only && (self.cases.is_empty() || self.cases.iter().any(|words| case.contains(words.as_str())))
     }
 
+    /// Refuses the name of a system that there is not.
+    pub(crate) fn check_systems(&self, known: &[&str]) -> Result<(), String> {
+        match self.systems.iter().find(|name| !known.contains(&name.as_str())) {
+            Some(name) => Err(format!("there is no system {name}; there are {}", known.join(", "))),
+            None => Ok(()),
+        }
+    }
+
     /// Whether a system is wanted.
     pub(crate) fn wants_system(&self, name: &str) -> bool {
         self.systems.is_empty() || self.systems.iter().any(|system| system == name)
@@ -136,6 +144,14 @@ mod tests {
         let options = read("").unwrap();
         assert_eq!(options.runs, 5);
         assert!(options.wants_workload("put", "1 callers, own") && options.wants_system("etcd"));
+    }
+
+    #[test]
+    fn a_misspelt_system_is_told_with_those_there_are() {
+        let misspelt = read("--systems etcd,redis").unwrap();
+        let told = misspelt.check_systems(&["etcd", "redis-always"]);
+        assert_eq!(told, Err("there is no system redis; there are etcd, redis-always".to_owned()));
+        assert_eq!(read("").unwrap().check_systems(&["etcd"]), Ok(()));
     }
 
     #[test]
