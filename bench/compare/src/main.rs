@@ -139,9 +139,18 @@ async fn measure_calmly(
 
 /// One measurement, on a server of its own.
 async fn measure(workload: &dyn Workload, system: &dyn System, options: &Options) -> Result<Option<Sample>, String> {
-    let directory = tempfile::Builder::new().prefix("data").tempdir_in(&options.out);
-    let directory = directory.map_err(|error| format!("{}: {error}", options.out.display()))?;
-    let running = start(system, directory.path()).await?;
+    let empty = || {
+        let directory = tempfile::Builder::new().prefix("data").tempdir_in(&options.out);
+        directory.map_err(|error| format!("{}: {error}", options.out.display()))
+    };
+    let mut directory = empty()?;
+    let mut started = start(system, directory.path()).await;
+    // A port that was free may be taken before its server listens there.
+    if matches!(&started, Err(why) if why.contains("address already in use")) {
+        directory = empty()?;
+        started = start(system, directory.path()).await;
+    }
+    let running = started?;
     let (warm_up, length) = (options.warm_up * system.warm_up_times(), options.length);
     let stage = Stage { system, running: &running, warm_up, length, quick: options.quick };
     workload.run(&stage).await
