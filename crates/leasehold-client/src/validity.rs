@@ -1,4 +1,4 @@
-//! How long a holder may believe that it holds: the local deadline of DESIGN.md, section 2.
+//! How long a holder may believe that it holds: the local deadline of docs/design.md, section 2.
 //!
 //! An answer tells the time left at its log entry, which was written after the request was sent. Counting from
 //! the sending, and giving away twice the clocks' rate error, the holder stops before the service may go on.

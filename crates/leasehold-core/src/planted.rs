@@ -26,7 +26,7 @@ macro_rules! bugs {
                 }
             }
 
-            /// The numbers of the promises it can break (DESIGN.md, section 3).
+            /// The numbers of the promises it can break (docs/guide/failure-model.md).
             pub const fn breaks(self) -> &'static [u8] {
                 match self {
                     $(Bug::$bug => &$promises,)+
