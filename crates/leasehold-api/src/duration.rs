@@ -219,8 +219,13 @@ impl<T: FromStr<Err = InvalidDuration>> de::Visitor<'_> for Reader<T> {
         format!("{millis}ms").parse().map_err(E::custom)
     }
 
-    fn visit_i64<E: de::Error>(self, _negative: i64) -> Result<T, E> {
-        Err(E::custom(InvalidDuration::Negative))
+    /// JSON gives a signed number only if it is negative. TOML gives every number signed, and a
+    /// configuration file must name the unit.
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        Err(E::custom(match number {
+            ..0 => InvalidDuration::Negative,
+            0.. => InvalidDuration::NoUnit(number.to_string()),
+        }))
     }
 }
 

@@ -10,7 +10,7 @@ use leasehold_core::{InvalidName, Limits, Namespace, Span};
 use serde::Deserialize;
 
 use crate::peers::{PeerError, PeerSection, PeerWords, Peers};
-use crate::read_file;
+use crate::{read_file, telemetry};
 
 /// The namespace of etcd's clients unless told otherwise: that of clients that name none.
 pub(crate) const NAMESPACE: &str = "default";
@@ -94,6 +94,20 @@ pub enum ConfigError {
     /// The timeouts contradict each other.
     #[error("[raft] must have 0 < heartbeat < election_min < election_max")]
     Timeouts,
+    /// The log level is not one that the logging library understands.
+    #[error(
+        "log.level `{given}` is not understood: {why}; write a level (error, warn, info, debug, trace), \
+         or directives like info,leasehold_raft=debug"
+    )]
+    LogLevel {
+        /// The configured text.
+        given: String,
+        /// The parser's complaint.
+        why: tracing_subscriber::filter::ParseError,
+    },
+    /// A server without connections serves nobody.
+    #[error("connections = 0 lets no client in; give the largest number of open connections, or leave it out")]
+    NoConnections,
     /// The clock of tests makes no sense here.
     #[error("LEASE_TEST_CLOCK_RATE is `{given}`: {why}")]
     TestClock {
@@ -329,11 +343,16 @@ impl Config {
         if heartbeat.is_zero() || heartbeat >= min || min >= max {
             return Err(ConfigError::Timeouts);
         }
+        telemetry::filter(&file.log.level)
+            .map_err(|why| ConfigError::LogLevel { given: file.log.level.clone(), why })?;
+        if file.connections == Some(0) {
+            return Err(ConfigError::NoConnections);
+        }
         Ok(Config {
             listen,
             data: flags.data.or(file.data).unwrap_or_else(|| PathBuf::from(DATA)),
             endless: file.access.endless,
-            connections: file.connections.unwrap_or(10_000).max(1),
+            connections: file.connections.unwrap_or(10_000),
             disk_reserve: file.disk_reserve.unwrap_or(64 << 20),
             limits,
             raft: file.raft,
@@ -425,6 +444,11 @@ mod tests {
         assert!(error.ends_with(":1: unknown key `lisen`; did you mean `listen`?"), "{error}");
         assert!(matches!(load("[limits]\nttl_min = \"31d\"", Flags::default()), Err(ConfigError::Limits(_))));
         assert!(matches!(load("[raft]\nheartbeat = \"2s\"", Flags::default()), Err(ConfigError::Timeouts)));
+        let error = load("[raft]\nheartbeat = 5", Flags::default()).unwrap_err().to_string();
+        assert!(error.ends_with(":2: `5` has no unit; write it like 5s or 5ms"), "{error}");
+        let error = load("[log]\nlevel = \"garbage==\"", Flags::default()).unwrap_err().to_string();
+        assert!(error.starts_with("log.level `garbage==` is not understood: "), "{error}");
+        assert!(matches!(load("connections = 0", Flags::default()), Err(ConfigError::NoConnections)));
         let flags = Flags { listen: Some("nowhere".into()), ..Flags::default() };
         assert!(matches!(Config::load(flags), Err(ConfigError::BadAddress { .. })));
         let flags = Flags { config: Some("/nonexistent/x.toml".into()), ..Flags::default() };
