@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+use tracing::{info, warn};
 
 use crate::error::{At, OpenError};
 
@@ -28,6 +29,9 @@ pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 const DIVERGED: &str = "diverged";
 /// What marks a directory whose restore is not finished.
 pub(crate) const UNFINISHED: &str = "unfinished";
+/// What a directory without an identity may have: traces of an interrupted start, and what a file
+/// system puts into its root.
+const OWN_NAMES: [&str; 7] = ["LOCK", "identity.tmp", "peers", "peers.tmp", "groups", UNFINISHED, "lost+found"];
 const IDENTITY_TITLE: &str = "leasehold node identity, version 1";
 
 /// Who a data directory belongs to.
@@ -61,6 +65,8 @@ impl Unclaimed {
     /// Makes the directory if it is not there, locks it, and reads its identity.
     pub(crate) fn open(path: &Path) -> Result<Unclaimed, OpenError> {
         make_directory(path)?;
+        refuse_foreign(path)?;
+        make_directory_private(path)?;
         let lock = lock(path)?;
         if path.join(UNFINISHED).exists() {
             return Err(OpenError::Unfinished { dir: path.to_path_buf() });
@@ -125,6 +131,20 @@ impl Directory {
         make_directory(&path.join("snapshots"))?;
         Ok(path)
     }
+}
+
+/// Refuses a directory that has files of others and no identity: a mistyped `--data` must not fill it.
+fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
+    if path.join("identity").exists() {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(path).at("read", path)? {
+        let name = entry.at("read", path)?.file_name();
+        if !OWN_NAMES.iter().any(|own| name == *own) {
+            return Err(OpenError::Foreign { dir: path.to_path_buf(), name: name.to_string_lossy().into_owned() });
+        }
+    }
+    Ok(())
 }
 
 /// A directory with a log but no identity lost the file; a new identity would be a second node with old votes.
@@ -199,6 +219,23 @@ pub(crate) fn make_directory(path: &Path) -> Result<(), OpenError> {
     DirBuilder::new().mode(0o700).create(path).at("make the directory", path)?;
     std::fs::set_permissions(path, Permissions::from_mode(0o700)).at("protect", path)?;
     sync_directory(parent).at("sync", parent)
+}
+
+/// Closes an existing directory to everybody but its owner. A mounted volume may belong to another
+/// user; then the mode stays and the log says so.
+fn make_directory_private(path: &Path) -> Result<(), OpenError> {
+    let mode = std::fs::metadata(path).at("read", path)?.permissions().mode() & 0o777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    match std::fs::set_permissions(path, Permissions::from_mode(0o700)) {
+        Ok(()) => info!(dir = %path.display(), was = %format!("{mode:04o}"), "data directory made private (0700)"),
+        Err(error) => warn!(
+            dir = %path.display(), mode = %format!("{mode:04o}"), %error,
+            "other users of this machine can enter the data directory, and its mode cannot be changed"
+        ),
+    }
+    Ok(())
 }
 
 /// Makes a file readable by its owner only.

@@ -40,6 +40,16 @@ pub enum OpenError {
         /// Whose it would be.
         wanted: Identity,
     },
+    /// The directory has files that are not the server's.
+    #[error(
+        "{dir} is not a data directory: it has other files, such as {name}; give an empty or a new --data directory"
+    )]
+    Foreign {
+        /// The data directory.
+        dir: PathBuf,
+        /// One of its files.
+        name: String,
+    },
     /// A restore into the directory was interrupted.
     #[error("a restore into {dir} is under way or was interrupted; remove the directory and restore again")]
     Unfinished {

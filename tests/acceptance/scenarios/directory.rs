@@ -84,6 +84,29 @@ fn only_its_owner_can_look_into_the_directory() {
     assert!(files >= 3, "LOCK, identity and a log at least, not {files}");
 }
 
+#[test]
+fn existing_directory_is_made_private() {
+    let home = tempfile::TempDir::new().unwrap();
+    let data = home.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let _server = Server::with(Setup { data: Some(data.clone()), ..Setup::default() });
+    private(&data, &mut 0);
+}
+
+#[test]
+fn directory_with_other_files_is_refused_untouched() {
+    let home = tempfile::TempDir::new().unwrap();
+    std::fs::write(home.path().join("thesis.tex"), "do not touch").unwrap();
+    let Err(refused) = Server::attempt(Setup { data: Some(home.path().to_owned()), ..Setup::default() }) else {
+        panic!("it took somebody's folder")
+    };
+    assert_eq!(refused.status.code(), Some(69), "{}", refused.stderr);
+    assert!(refused.stderr.contains("thesis.tex") && refused.stderr.contains("--data"), "{}", refused.stderr);
+    let names: Vec<_> = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["thesis.tex"], "nothing was added");
+}
+
 fn private(path: &Path, files: &mut usize) {
     // A file that goes away meanwhile, as an older snapshot does, is as private as can be.
     let Ok(meta) = path.symlink_metadata() else { return };
