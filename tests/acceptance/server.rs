@@ -167,6 +167,16 @@ impl Server {
         self.wait_for_end()
     }
 
+    /// SIGHUP: the configuration is read again.
+    pub(crate) fn hang_up(&self) {
+        self.signal(Signal::HUP);
+    }
+
+    /// Writes the configuration file anew; only for a server that was started with one.
+    pub(crate) fn configure(&self, text: &str) {
+        std::fs::write(self.launch.config.as_ref().unwrap(), text).unwrap();
+    }
+
     /// SIGSTOP: all its threads stand still.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);

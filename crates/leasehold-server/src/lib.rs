@@ -14,6 +14,7 @@ mod listener;
 mod manager;
 mod notify;
 mod peers;
+mod reload;
 mod server;
 mod setting;
 mod telemetry;
@@ -33,6 +34,7 @@ pub use server::{Running, StartError, start};
 pub use setting::{Setting, Source};
 
 use crate::manager::Manager;
+use crate::reload::Reload;
 
 /// The exit code for a configuration that cannot be used.
 const BAD_CONFIGURATION: u8 = 78;
@@ -42,13 +44,22 @@ const UNAVAILABLE: u8 = 69;
 /// Runs the server until it is told to stop, and gives the exit code of the process.
 pub fn run(flags: Flags) -> ExitCode {
     let started = Instant::now();
-    let config = match Config::load(flags) {
+    let config = match Config::load(flags.clone()) {
         Ok(config) => config,
         Err(error) => return fail(&error, BAD_CONFIGURATION),
     };
-    telemetry::init(&config.log);
+    let level = telemetry::init(&config.log);
     match threads::one() {
-        Ok(runtime) => runtime.block_on(serve(config, started)),
+        Ok(runtime) => runtime.block_on(async {
+            let reload = match Reload::listen(flags, level) {
+                Ok(reload) => reload,
+                Err(error) => return fail(&error, UNAVAILABLE),
+            };
+            tokio::select! {
+                code = serve(config, started) => code,
+                never = reload.run() => match never {},
+            }
+        }),
         Err(error) => fail(&error, UNAVAILABLE),
     }
 }
@@ -93,6 +104,7 @@ async fn serve(config: Config, started: Instant) -> ExitCode {
         None => {
             manager.stopping("told to stop");
             running.stop().await;
+            eprintln!("stopped");
             ExitCode::SUCCESS
         }
     }

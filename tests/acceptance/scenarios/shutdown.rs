@@ -70,3 +70,21 @@ fn interrupted_it_ends_as_cleanly() {
     server.restart();
     assert_eq!(server.client().get("/v1/ns/default/resources/a").expect(200).json["state"], "held");
 }
+
+#[test]
+fn hangup_reloads_the_log_level_and_keeps_serving() {
+    let mut server = Server::configured("[log]\nlevel = \"warn,cluster=info\"\n");
+    server.client().post(LEASES, &grant("ann", 60_000, "a")).expect(201);
+    server.configure("[log]\nlevel = \"debug,cluster=info\"\n");
+    server.hang_up();
+    let said = server.stderr_with("SIGHUP: log level in force");
+    assert!(said.contains("debug,cluster=info"), "{said}");
+    server.configure("[log]\nlevel = \"garbage==\"\n");
+    server.hang_up();
+    let said = server.stderr_with("SIGHUP: settings stay as they are");
+    assert!(said.contains("garbage=="), "{said}");
+    assert_eq!(server.client().get("/v1/ns/default/resources/a").expect(200).json["state"], "held");
+    let (status, _) = server.terminate();
+    assert!(status.success(), "{status}");
+    assert!(server.stderr().trim_end().ends_with("stopped"), "{}", server.stderr());
+}

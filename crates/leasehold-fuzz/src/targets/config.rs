@@ -62,6 +62,8 @@ fn named(error: &ConfigError, path: &Path, bytes: &[u8]) {
         }
         ConfigError::BadAddress { given } => assert!(told.contains(given.as_str()), "{told}"),
         ConfigError::BadNamespace { name, .. } => assert!(told.contains(name.as_str()), "{told}"),
+        ConfigError::LogLevel { given, .. } => assert!(told.contains(given.as_str()), "{told}"),
+        ConfigError::NoConnections => assert!(told.contains("connections"), "{told}"),
         ConfigError::Exposed { address } => assert!(told.contains(&address.to_string()), "{told}"),
         ConfigError::Limits(_) | ConfigError::Timeouts | ConfigError::TestClock { .. } | ConfigError::Peers(_) => {
             assert!(!told.is_empty());
