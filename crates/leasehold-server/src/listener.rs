@@ -17,7 +17,7 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tower::Service;
@@ -34,6 +34,8 @@ const ALIVE_EVERY: Duration = Duration::from_secs(20);
 const STREAM_WINDOW: u32 = 1 << 20;
 /// How much all streams of a connection may send ahead of us.
 const CONNECTION_WINDOW: u32 = 2 << 20;
+/// How many connections the kernel keeps until they are accepted; it may keep fewer (`net.core.somaxconn`).
+const BACKLOG: u32 = 4096;
 /// How long calls under way may take after the server was told to stop.
 const FINISH_WITHIN: Duration = Duration::from_secs(5);
 
@@ -49,8 +51,12 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    pub(crate) async fn bind(address: SocketAddr, connections: usize) -> std::io::Result<Self> {
-        let socket = TcpListener::bind(address).await?;
+    pub(crate) fn bind(address: SocketAddr, connections: usize) -> std::io::Result<Self> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // A restarted server gets its address although old connections still linger there.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let socket = socket.listen(BACKLOG)?;
         let address = socket.local_addr()?;
         Ok(Self { socket, address, connections, mends_authorities: false })
     }

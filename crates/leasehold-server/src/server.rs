@@ -18,6 +18,7 @@ use tracing::{info, warn};
 
 use crate::clocks::ServerClocks;
 use crate::config::{Config, ConfigError, Etcd};
+use crate::descriptors::{self, TooFewDescriptors};
 use crate::duties;
 use crate::listener::Listener;
 use crate::peers::{Coming, Peers};
@@ -45,6 +46,9 @@ pub enum StartError {
     /// The threads that serve clients cannot be started.
     #[error("cannot start the threads that serve clients: {0}; is there a limit on threads?")]
     Threads(std::io::Error),
+    /// The process may open too few files.
+    #[error("{0}")]
+    Descriptors(#[from] TooFewDescriptors),
     /// The surroundings make no sense.
     #[error("{0}")]
     Config(#[from] ConfigError),
@@ -54,7 +58,7 @@ impl StartError {
     /// The exit code of a process that ends with it.
     pub fn exit_code(&self) -> u8 {
         match self {
-            StartError::Data(_) | StartError::Listen { .. } | StartError::Threads(_) => 69,
+            StartError::Data(_) | StartError::Listen { .. } | StartError::Threads(_) | StartError::Descriptors(_) => 69,
             StartError::Config(_) => 78,
         }
     }
@@ -81,9 +85,10 @@ impl std::fmt::Debug for Running {
 pub async fn start(config: &Config) -> Result<Running, StartError> {
     let clocks = ServerClocks::from_environment()?;
     // The address first: a server that is already running is told by it, whatever the directory says.
-    let listener = bind(config.listen, config.connections, "--listen").await?;
+    let connections = descriptors::connections(config, descriptors::raise_limit())?;
+    let listener = bind(config.listen, connections, "--listen")?;
     let etcd = match &config.etcd {
-        Some(etcd) => Some((etcd, bind(etcd.listen, config.connections, "--etcd").await?)),
+        Some(etcd) => Some((etcd, bind(etcd.listen, connections, "--etcd")?)),
         None => None,
     };
     let replica = Arc::new(Replica::new());
@@ -128,8 +133,8 @@ pub async fn start(config: &Config) -> Result<Running, StartError> {
     Ok(Running { node, service, cluster, address, etcd: etcd_address, stop, listeners })
 }
 
-async fn bind(address: SocketAddr, connections: usize, flag: &'static str) -> Result<Listener, StartError> {
-    Listener::bind(address, connections).await.map_err(|source| StartError::Listen { address, flag, source })
+fn bind(address: SocketAddr, connections: usize, flag: &'static str) -> Result<Listener, StartError> {
+    Listener::bind(address, connections).map_err(|source| StartError::Listen { address, flag, source })
 }
 
 /// Serves etcd's clients, once there is a revision to tell them.

@@ -9,6 +9,7 @@ mod directory;
 mod disk;
 mod elect;
 mod etcd;
+mod exhaustion;
 mod killed;
 mod overload;
 mod paused;
