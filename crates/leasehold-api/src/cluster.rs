@@ -10,14 +10,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use utoipa::ToSchema;
 
-use crate::{Invalid, SpanText};
+use crate::{Invalid, NodeName, SpanText};
 
 /// The longest name of a node.
 pub const NODE_NAME_MAX: usize = 63;
 
 /// The id of a node, as text of 16 hex digits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
-#[schema(value_type = String, example = "619fce19f9f3b1f0")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u64);
 
 impl fmt::Display for NodeId {
@@ -135,10 +134,10 @@ pub struct MemberInfo {
 #[serde(deny_unknown_fields)]
 pub struct AddMemberRequest {
     /// Its name.
-    #[schema(example = "n4")]
+    #[schema(value_type = NodeName)]
     pub name: String,
     /// Where other nodes will reach it.
-    #[schema(example = "10.0.0.4:7118")]
+    #[schema(example = "10.0.0.4:7118", min_length = 3, max_length = 255)]
     pub address: String,
 }
 

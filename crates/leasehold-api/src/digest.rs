@@ -9,15 +9,13 @@ use std::str::FromStr;
 use leasehold_core::LeaseId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest as _, Sha256};
-use utoipa::ToSchema;
 
 /// Keeps digests of lease ids apart from any other use of the hash.
 const PREFIX: &[u8] = b"leasehold lease digest 1\0";
 const BYTES: usize = 5;
 
 /// A short one-way digest of a lease id, shown as `~1a2b3c4d5e`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
-#[schema(value_type = String, example = "~1a2b3c4d5e")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; BYTES]);
 
 impl Digest {

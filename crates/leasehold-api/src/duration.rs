@@ -8,7 +8,6 @@ use std::str::FromStr;
 
 use leasehold_core::{Patience, Remaining, Span, Ttl};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use utoipa::ToSchema;
 
 /// The longest duration anyone may write: 100 years.
 const MAX: Span = Span::seconds(36_500 * 86_400);
@@ -96,23 +95,19 @@ fn checked(millis: u64) -> Result<Span, InvalidDuration> {
 }
 
 /// A span of time: `10s`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ToSchema)]
-#[schema(value_type = String, example = "10s")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SpanText(pub Span);
 
 /// A ttl: `10s`, or `none` for a lease that does not end by time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
-#[schema(value_type = String, example = "10s")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TtlText(pub Ttl);
 
 /// How long to wait: `30s`, `forever`, or `0` for not at all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ToSchema)]
-#[schema(value_type = String, example = "30s")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitText(pub Patience);
 
 /// The time a lease has left: `9900ms`, or `none` if it does not end by time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
-#[schema(value_type = String, example = "9900ms")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemainingText(pub Remaining);
 
 impl SpanText {

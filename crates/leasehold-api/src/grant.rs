@@ -9,7 +9,7 @@ use leasehold_core::{Ask, Asks, Grant, Holder, LeaseId, LeaseTime, Metadata, Onc
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{Class, Id, Invalid, Mode, SpanText, TtlText};
+use crate::{Class, HolderName, Id, Invalid, Mode, ResourcePath, SpanInput, SpanText, TtlInput, TtlText};
 
 /// Asks for a lease, with claims on resources: all or none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -20,18 +20,22 @@ pub struct GrantRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Id>,
     /// Whom it is granted to, in words of the caller's choice.
+    #[schema(value_type = HolderName)]
     pub holder: String,
     /// For how long; `none` needs a right. One of `ttl` and `class` must be given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<TtlInput>)]
     pub ttl: Option<TtlText>,
     /// What kind of use it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
     /// The resource it asks for; short for `resources` with one name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ResourcePath>)]
     pub resource: Option<String>,
     /// The resources it asks for: all or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<ResourcePath>>)]
     pub resources: Option<Vec<String>>,
     /// Alone or with others; exclusive if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,6 +57,7 @@ pub struct GrantRequest {
     pub priority: Option<i32>,
     /// How long each resource rests if the lease expires while holding it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<SpanInput>)]
     pub cooldown: Option<SpanText>,
     /// The lease time its client last saw, as of the header `Lease-Time`; a repetition sends the first one's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,9 +122,11 @@ impl GrantRequest {
 pub struct ClaimRequest {
     /// The resource; short for `resources` with one name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ResourcePath>)]
     pub resource: Option<String>,
     /// The resources: all or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<ResourcePath>>)]
     pub resources: Option<Vec<String>>,
     /// Alone or with others; exclusive if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,9 +136,11 @@ pub struct ClaimRequest {
     pub priority: Option<i32>,
     /// How long each resource rests if the lease expires while holding it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<SpanInput>)]
     pub cooldown: Option<SpanText>,
     /// The number of the command on its lease, rising; a repetition has the same one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
     pub seq: Option<u64>,
     /// The client has the outcomes of all commands up to this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]

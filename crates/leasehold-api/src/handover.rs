@@ -6,16 +6,18 @@ use leasehold_core::{AskHandover, Holder, ResourceName};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{Invalid, checked_reason};
+use crate::{HolderName, Invalid, ReasonText, checked_reason};
 
 /// Asks the holders of a resource to hand it over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HandoverRequest {
     /// Who asks.
+    #[schema(value_type = HolderName)]
     pub by: String,
     /// Why, for the holders and for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ReasonText>)]
     pub reason: Option<String>,
 }
 

@@ -5,6 +5,13 @@ use utoipa::ToSchema;
 
 use crate::SpanText;
 
+/// A process that answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Alive {
+    /// Always `ok`.
+    pub status: String,
+}
+
 /// Whether a server can serve, and what stands in its way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HealthInfo {

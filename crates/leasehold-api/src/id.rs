@@ -5,11 +5,9 @@ use std::str::FromStr;
 
 use leasehold_core::LeaseId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use utoipa::ToSchema;
 
 /// A lease id, as text of 16 hex digits. Whoever knows it may use the lease: keep it secret.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
-#[schema(value_type = String, example = "05f31c09a4e2b7d8")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub LeaseId);
 
 /// Tells what is wrong with the text of a lease id.

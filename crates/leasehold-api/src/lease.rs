@@ -8,7 +8,9 @@ use leasehold_core::{HeldView, LeaseId, LeaseView, Metadata, PlaceView, Rejectio
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{Class, Digest, Id, Mode, Problem, RemainingText, SpanText, Timestamp, TtlText};
+use crate::{
+    Class, Digest, Id, Mode, Problem, ReasonText, RemainingText, ResourcePath, SpanText, Timestamp, TtlInput, TtlText,
+};
 
 /// Extends one lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -16,6 +18,7 @@ use crate::{Class, Digest, Id, Mode, Problem, RemainingText, SpanText, Timestamp
 pub struct RenewRequest {
     /// A new ttl; a shorter one counts from the next renewal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<TtlInput>)]
     pub ttl: Option<TtlText>,
 }
 
@@ -24,9 +27,11 @@ pub struct RenewRequest {
 #[serde(deny_unknown_fields)]
 pub struct RenewManyRequest {
     /// Their ids; each gets an answer of its own.
+    #[schema(min_items = 1)]
     pub leases: Vec<Id>,
     /// A new ttl for all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<TtlInput>)]
     pub ttl: Option<TtlText>,
 }
 
@@ -35,12 +40,14 @@ pub struct RenewManyRequest {
 #[serde(deny_unknown_fields)]
 pub struct RevokeRequest {
     /// Why, for its holder and for people.
+    #[schema(value_type = ReasonText)]
     pub reason: String,
     /// Whether its resources go on at once, although the holder may still believe that it holds them.
     #[serde(default)]
     pub now: bool,
     /// A resource that the lease holds or waits for: with it, the digest of the lease is enough to name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ResourcePath>)]
     pub resource: Option<String>,
 }
 

@@ -23,6 +23,7 @@ mod page;
 mod problem;
 mod reason;
 mod resource;
+mod schema;
 mod timestamp;
 mod txn;
 mod watch;
@@ -38,7 +39,7 @@ pub use duration::{InvalidDuration, RemainingText, SpanText, TtlText, WaitText};
 pub use entry::{DeleteAnswer, Entry, EntryList, PutAnswer, PutRequest, bytes_fields, key_after, prefix_end};
 pub use grant::{ClaimRequest, GrantContext, GrantRequest, once};
 pub use handover::{HandoverAnswer, HandoverRequest};
-pub use health::HealthInfo;
+pub use health::{Alive, HealthInfo};
 pub use id::{Id, InvalidId};
 pub use invalid::Invalid;
 pub use kind::{Class, Mode};
@@ -53,8 +54,11 @@ pub use resource::{
     CheckAnswer, CheckRequest, HistoryList, HolderInfo, PastInfo, QueueInfo, QueueList, Resource, ResourceList,
     ResourceState, WaiterInfo,
 };
+pub use schema::{
+    EntryKey, HolderName, LeaseRef, NamespaceName, NodeName, ReasonText, ResourcePath, SpanInput, TtlInput,
+};
 pub use timestamp::Timestamp;
 pub use txn::{
     CompareRequest, DeleteOp, PutOp, ReadOp, Relation, TxnAnswer, TxnOp, TxnRequest, TxnResult, TxnSession, range_of,
 };
-pub use watch::{Change, Event, EventFact, Mark};
+pub use watch::{Change, Event, EventFact, Mark, WatchMessage};

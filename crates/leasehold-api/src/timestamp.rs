@@ -5,11 +5,9 @@ use std::str::FromStr;
 
 use leasehold_core::WallTime;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use utoipa::ToSchema;
 
 /// A moment of wall time, shown like `2026-11-03T19:02:11.250Z`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
-#[schema(value_type = String, example = "2026-11-03T19:02:11.250Z")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub WallTime);
 
 impl fmt::Display for Timestamp {

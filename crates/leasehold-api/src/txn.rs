@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::entry::bytes_of;
-use crate::{Entry, Id, Invalid, once};
+use crate::{Entry, EntryKey, Id, Invalid, once};
 
 /// How many entries a read gives if it does not say.
 const READ_LIMIT: u32 = 100;
@@ -44,6 +44,7 @@ pub struct TxnSession {
     /// A living lease of the caller.
     pub lease: Id,
     /// The number of the command on that lease, rising; a repetition has the same one.
+    #[schema(minimum = 1)]
     pub seq: u64,
     /// The client has the outcomes of all commands up to this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,6 +57,7 @@ pub struct TxnSession {
 pub struct CompareRequest {
     /// One key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EntryKey>)]
     pub key: Option<String>,
     /// One key that is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,9 +67,11 @@ pub struct CompareRequest {
     pub prefix: Option<String>,
     /// All keys from this one on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EntryKey>)]
     pub from: Option<String>,
     /// Up to, not including, this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EntryKey>)]
     pub to: Option<String>,
     /// How the entry's property stands to the value given; equal if absent.
     #[serde(default)]
@@ -125,6 +129,7 @@ pub enum TxnOp {
 pub struct PutOp {
     /// The key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EntryKey>)]
     pub key: Option<String>,
     /// A key that is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,6 +154,7 @@ pub struct PutOp {
 pub struct DeleteOp {
     /// One key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EntryKey>)]
     pub key: Option<String>,
     /// One key that is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,9 +164,11 @@ pub struct DeleteOp {
     pub prefix: Option<String>,
     /// All keys from this one on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EntryKey>)]
     pub from: Option<String>,
     /// Up to, not including, this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EntryKey>)]
     pub to: Option<String>,
 }
 
@@ -170,6 +178,7 @@ pub struct DeleteOp {
 pub struct ReadOp {
     /// One key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EntryKey>)]
     pub key: Option<String>,
     /// One key that is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -179,9 +188,11 @@ pub struct ReadOp {
     pub prefix: Option<String>,
     /// All keys from this one on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EntryKey>)]
     pub from: Option<String>,
     /// Up to, not including, this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<EntryKey>)]
     pub to: Option<String>,
     /// At most this many; 100 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

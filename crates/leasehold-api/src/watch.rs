@@ -23,6 +23,33 @@ pub struct Mark {
     pub revision: u64,
 }
 
+/// One message of a watch: the fields `id`, `event` and `data` of a server-sent event. `data` is sent as JSON text.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum WatchMessage {
+    /// All events of one revision that the watch asked for.
+    Change {
+        /// The revision, to resume after it.
+        id: String,
+        /// The events.
+        data: Change,
+    },
+    /// Nothing concerned the watch up to this revision.
+    Progress {
+        /// The revision, to resume after it.
+        id: String,
+        /// The same revision.
+        data: Mark,
+    },
+    /// The watch did not keep up and ends; it can be resumed.
+    TooSlow {
+        /// The revision, to resume after it.
+        id: String,
+        /// The same revision.
+        data: Mark,
+    },
+}
+
 /// One fact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {

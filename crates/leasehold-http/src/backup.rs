@@ -7,19 +7,15 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use leasehold_api::Problem;
 
 use crate::errors::Refusal;
 use crate::reply::At;
 use crate::server::App;
 
 /// Copies the whole state of the cluster, as of now.
-#[utoipa::path(get, path = "/v1/cluster/backup", tag = "cluster",
+#[utoipa::path(get, operation_id = "take_backup", path = "/v1/cluster/backup", tag = "cluster",
     responses((status = 200, description = "The backup file; `lease restore` takes it",
-            body = Vec<u8>, content_type = "application/octet-stream"),
-        (status = 403, description = "`denied`: an operator's right", body = Problem),
-        (status = 429, description = "`overloaded`: another backup is being taken", body = Problem),
-        (status = 503, description = "`no_quorum`", body = Problem)))]
+            body = Vec<u8>, content_type = "application/octet-stream")))]
 pub(crate) async fn take(State(app): State<App>) -> Result<Response, Refusal> {
     let backup = app.service.backup(&app.service.anonymous()).await?;
     let (at, revision) = (At::new(backup.now(), backup.revision()), backup.revision());

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use leasehold_api::{ClaimRequest, Lease, Problem, once};
+use leasehold_api::{ClaimRequest, Id, Lease, NamespaceName, ResourcePath, once};
 use leasehold_core::{Command, Outcome, Token, Unclaim};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -17,22 +17,22 @@ use crate::reply::At;
 
 /// Which claim to give back.
 #[derive(Clone, Copy, Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GiveBackParams {
     /// The token it was granted with.
     token: u64,
     /// The number of the command on its lease, rising; a repetition has the same one.
+    #[param(minimum = 1)]
     seq: Option<u64>,
     /// The client has the outcomes of all commands up to this number.
     acked: Option<u64>,
 }
 
 /// Asks for more resources on a living lease: all or none.
-#[utoipa::path(post, path = "/v1/ns/{ns}/leases/{id}/claims", tag = "claims",
-    params(("ns" = String, Path), ("id" = String, Path), WaitParams), request_body = ClaimRequest,
-    responses((status = 201, description = "The lease as it is now", body = Lease),
-        (status = 409, description = "`held` and other conflicts", body = Problem),
-        (status = "default", description = "Any other refusal", body = Problem)))]
+#[utoipa::path(post, operation_id = "add_claims", path = "/v1/ns/{ns}/leases/{id}/claims", tag = "claims",
+    params(("ns" = NamespaceName, Path), ("id" = Id, Path), WaitParams), request_body = ClaimRequest,
+    responses((status = 201, description = "The lease as it is now", body = Lease)))]
 pub(crate) async fn add(
     call: Call,
     uri: Uri,
@@ -47,10 +47,9 @@ pub(crate) async fn add(
 }
 
 /// Gives one held claim back.
-#[utoipa::path(delete, path = "/v1/ns/{ns}/leases/{id}/claims/{resource}", tag = "claims",
-    params(("ns" = String, Path), ("id" = String, Path), ("resource" = String, Path), GiveBackParams),
-    responses((status = 204, description = "The claim is given back"),
-        (status = 409, description = "`stale_token` or `not_claimed`", body = Problem)))]
+#[utoipa::path(delete, operation_id = "give_back_claim", path = "/v1/ns/{ns}/leases/{id}/claims/{resource}", tag = "claims",
+    params(("ns" = NamespaceName, Path), ("id" = Id, Path), ("resource" = ResourcePath, Path), GiveBackParams),
+    responses((status = 204, description = "The claim is given back")))]
 pub(crate) async fn give_back(
     call: Call,
     uri: Uri,

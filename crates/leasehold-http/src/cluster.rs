@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{
-    AddMemberRequest, ClusterInfo, Code, Invalid, LeaderInfo, MemberInfo, NodeId, NodeInfo, Problem, SpanText,
-    TransferRequest, checked_node_address, checked_node_name,
+    AddMemberRequest, ClusterInfo, Code, Invalid, LeaderInfo, MemberInfo, NodeId, NodeInfo, SpanText, TransferRequest,
+    checked_node_address, checked_node_name,
 };
 use leasehold_core::Span;
 use leasehold_service::{ClusterChange, ClusterChanged, ClusterStatus, Member};
@@ -19,7 +19,7 @@ use crate::path;
 use crate::server::App;
 
 /// Tells about the cluster, as this node sees it.
-#[utoipa::path(get, path = "/v1/cluster", tag = "cluster", responses((status = 200, body = ClusterInfo)))]
+#[utoipa::path(get, operation_id = "get_cluster", path = "/v1/cluster", tag = "cluster", responses((status = 200, description = "The cluster", body = ClusterInfo)))]
 pub(crate) async fn look(State(app): State<App>) -> Result<Json<ClusterInfo>, Refusal> {
     let status = status(&app)?;
     let health = app.service.health();
@@ -46,9 +46,8 @@ pub(crate) async fn look(State(app): State<App>) -> Result<Json<ClusterInfo>, Re
 }
 
 /// Admits a node. It becomes a voter when it was started with `--join` and has caught up.
-#[utoipa::path(post, path = "/v1/cluster/members", tag = "cluster", request_body = AddMemberRequest,
-    responses((status = 201, description = "It may join", body = NodeInfo),
-        (status = 409, description = "`change_refused`", body = Problem)))]
+#[utoipa::path(post, operation_id = "add_member", path = "/v1/cluster/members", tag = "cluster", request_body = AddMemberRequest,
+    responses((status = 201, description = "It may join", body = NodeInfo)))]
 pub(crate) async fn add(
     State(app): State<App>,
     JsonBody(body): JsonBody<AddMemberRequest>,
@@ -64,10 +63,9 @@ pub(crate) async fn add(
 }
 
 /// Removes a node for good; its id is never used again.
-#[utoipa::path(delete, path = "/v1/cluster/members/{node}", tag = "cluster",
+#[utoipa::path(delete, operation_id = "remove_member", path = "/v1/cluster/members/{node}", tag = "cluster",
     params(("node" = String, Path, description = "Its name or its id")),
-    responses((status = 204, description = "It is gone"), (status = 404, description = "`not_found`", body = Problem),
-        (status = 409, description = "`change_refused`", body = Problem)))]
+    responses((status = 204, description = "It is gone")))]
 pub(crate) async fn remove(State(app): State<App>, uri: Uri) -> Result<StatusCode, Refusal> {
     let node = found(&status(&app)?, &path::member(&uri)?)?;
     match change(&app, ClusterChange::Remove { node }).await? {
@@ -77,10 +75,8 @@ pub(crate) async fn remove(State(app): State<App>, uri: Uri) -> Result<StatusCod
 }
 
 /// Hands leadership to another voter; the answer tells to which one.
-#[utoipa::path(post, path = "/v1/cluster/transfer", tag = "cluster", request_body = TransferRequest,
-    responses((status = 200, description = "It leads", body = NodeInfo),
-        (status = 404, description = "`not_found`", body = Problem),
-        (status = 409, description = "`change_refused`", body = Problem)))]
+#[utoipa::path(post, operation_id = "transfer_leadership", path = "/v1/cluster/transfer", tag = "cluster", request_body = Option<TransferRequest>,
+    responses((status = 200, description = "It leads", body = NodeInfo)))]
 pub(crate) async fn transfer(
     State(app): State<App>,
     MaybeJsonBody(body): MaybeJsonBody<TransferRequest>,

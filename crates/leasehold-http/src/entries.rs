@@ -10,8 +10,8 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{
-    Code, DeleteAnswer, Entry, EntryList, Id, Invalid, Problem, PutAnswer, PutRequest, TxnSession, page_cursor,
-    range_after, range_of,
+    Code, DeleteAnswer, Entry, EntryKey, EntryList, Id, Invalid, NamespaceName, PutAnswer, PutRequest, TxnSession,
+    page_cursor, range_after, range_of,
 };
 use leasehold_core::{Binding, Key, KeyRange, LeaseId, Once, Outcome, Write, WriteOp, WriteResult, Written};
 use leasehold_core::{Command, EntryView};
@@ -27,15 +27,19 @@ use crate::{conditions, path};
 
 /// Which entries to list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListParams {
     /// Only those whose key begins so.
     prefix: Option<String>,
     /// Only those from this key on.
+    #[param(value_type = Option<EntryKey>)]
     from: Option<String>,
     /// Up to, not including, this key.
+    #[param(value_type = Option<EntryKey>)]
     to: Option<String>,
     /// At most this many, up to 1000; 100 if absent.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     /// The `next` of the part before.
     page: Option<String>,
@@ -46,15 +50,17 @@ pub(crate) struct ListParams {
 
 /// How to put an entry.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PutParams {
     /// The lease to bind it to: it goes when the lease ends.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<Id>)]
     lease: Option<Id>,
     /// A lease of the caller that makes a repetition harmless.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<Id>)]
     session: Option<Id>,
     /// The number of the command on that lease, rising; a repetition has the same one.
+    #[param(minimum = 1)]
     seq: Option<u64>,
     /// The client has the outcomes of all commands up to this number.
     acked: Option<u64>,
@@ -62,31 +68,56 @@ pub(crate) struct PutParams {
 
 /// Which entries to delete.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteParams {
     /// Those whose key begins so.
     prefix: Option<String>,
     /// Those from this key on.
+    #[param(value_type = Option<EntryKey>)]
     from: Option<String>,
     /// Up to, not including, this key.
+    #[param(value_type = Option<EntryKey>)]
     to: Option<String>,
     /// A lease of the caller that makes a repetition harmless.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<Id>)]
     session: Option<Id>,
     /// The number of the command on that lease, rising; a repetition has the same one.
+    #[param(minimum = 1)]
+    seq: Option<u64>,
+    /// The client has the outcomes of all commands up to this number.
+    acked: Option<u64>,
+}
+
+/// How to delete one entry. A range is refused here with a word about where to delete one, so it is not described.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteOneParams {
+    #[param(ignore)]
+    prefix: Option<String>,
+    #[param(ignore)]
+    from: Option<String>,
+    #[param(ignore)]
+    to: Option<String>,
+    /// A lease of the caller that makes a repetition harmless.
+    #[param(value_type = Option<Id>)]
+    session: Option<Id>,
+    /// The number of the command on that lease, rising; a repetition has the same one.
+    #[param(minimum = 1)]
     seq: Option<u64>,
     /// The client has the outcomes of all commands up to this number.
     acked: Option<u64>,
 }
 
 /// Puts an entry.
-#[utoipa::path(put, path = "/v1/ns/{ns}/entries/{key}", tag = "entries",
-    params(("ns" = String, Path), ("key" = String, Path), PutParams,
+#[utoipa::path(put, operation_id = "put_entry", path = "/v1/ns/{ns}/entries/{key}", tag = "entries",
+    params(("ns" = NamespaceName, Path), ("key" = EntryKey, Path), PutParams,
         ("If-Match" = Option<String>, Header, description = "the revision in quotes that it must have, or `*`"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: there must be no entry")),
-    request_body(content(("application/octet-stream"), (PutRequest = "application/json"))),
-    responses((status = 200, body = PutAnswer), (status = 412, description = "`precondition_failed`", body = Problem),
-        (status = "default", description = "Any other refusal", body = Problem)))]
+    request_body(description = "A body that is not `application/json` is the value itself, whatever its type",
+        content((Vec<u8> = "application/octet-stream"), (PutRequest = "application/json"))),
+    responses((status = 200, description = "The entry was put", body = PutAnswer)))]
 pub(crate) async fn put(
     call: Call,
     State(app): State<App>,
@@ -127,10 +158,10 @@ fn from_json(request: PutRequest, lease: Option<Id>) -> Result<(Arc<[u8]>, Optio
 }
 
 /// Gets an entry.
-#[utoipa::path(get, path = "/v1/ns/{ns}/entries/{key}", tag = "entries",
-    params(("ns" = String, Path), ("key" = String, Path), ReadParams),
-    responses((status = 200, content((Entry = "application/json"), ("application/octet-stream"))),
-        (status = 404, description = "`not_found`", body = Problem)))]
+#[utoipa::path(get, operation_id = "get_entry", path = "/v1/ns/{ns}/entries/{key}", tag = "entries",
+    params(("ns" = NamespaceName, Path), ("key" = EntryKey, Path), ReadParams),
+    responses((status = 200, description = "The entry, or its bare value for `Accept: application/octet-stream`",
+        content((Entry = "application/json"), (Vec<u8> = "application/octet-stream")))))]
 pub(crate) async fn one(
     call: Call,
     uri: Uri,
@@ -165,8 +196,8 @@ fn raw(view: &EntryView) -> Response {
 }
 
 /// Lists entries by key.
-#[utoipa::path(get, path = "/v1/ns/{ns}/entries", tag = "entries", params(("ns" = String, Path), ListParams),
-    responses((status = 200, body = EntryList), (status = "default", description = "A refusal", body = Problem)))]
+#[utoipa::path(get, operation_id = "list_entries", path = "/v1/ns/{ns}/entries", tag = "entries", params(("ns" = NamespaceName, Path), ListParams),
+    responses((status = 200, description = "A part of the entries", body = EntryList)))]
 pub(crate) async fn list(call: Call, Params(params): Params<ListParams>) -> Result<Response, Refusal> {
     let limit = page_limit(params.limit)?;
     let prefix = match (&params.from, &params.to) {
@@ -193,16 +224,16 @@ pub(crate) async fn list(call: Call, Params(params): Params<ListParams>) -> Resu
 }
 
 /// Deletes an entry; it is no mistake if there is none.
-#[utoipa::path(delete, path = "/v1/ns/{ns}/entries/{key}", tag = "entries",
-    params(("ns" = String, Path), ("key" = String, Path), DeleteParams,
-        ("If-Match" = Option<String>, Header, description = "the revision in quotes that it must have, or `*`")),
-    responses((status = 200, body = DeleteAnswer),
-        (status = 412, description = "`precondition_failed`", body = Problem)))]
+#[utoipa::path(delete, operation_id = "delete_entry", path = "/v1/ns/{ns}/entries/{key}", tag = "entries",
+    params(("ns" = NamespaceName, Path), ("key" = EntryKey, Path), DeleteOneParams,
+        ("If-Match" = Option<String>, Header, description = "the revision in quotes that it must have, or `*`"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: there must be no entry")),
+    responses((status = 200, description = "The entries are gone", body = DeleteAnswer)))]
 pub(crate) async fn delete_one(
     call: Call,
     uri: Uri,
     headers: HeaderMap,
-    Params(params): Params<DeleteParams>,
+    Params(params): Params<DeleteOneParams>,
 ) -> Result<Response, Refusal> {
     let key = path::key(&uri)?;
     for (field, given) in [("prefix", &params.prefix), ("from", &params.from), ("to", &params.to)] {
@@ -222,8 +253,8 @@ pub(crate) async fn delete_one(
 }
 
 /// Deletes all entries of a range.
-#[utoipa::path(delete, path = "/v1/ns/{ns}/entries", tag = "entries", params(("ns" = String, Path), DeleteParams),
-    responses((status = 200, body = DeleteAnswer), (status = "default", description = "A refusal", body = Problem)))]
+#[utoipa::path(delete, operation_id = "delete_entries", path = "/v1/ns/{ns}/entries", tag = "entries", params(("ns" = NamespaceName, Path), DeleteParams),
+    responses((status = 200, description = "The entries are gone", body = DeleteAnswer)))]
 pub(crate) async fn delete_range(call: Call, Params(params): Params<DeleteParams>) -> Result<Response, Refusal> {
     let session = session(params.session, params.seq, params.acked)?;
     if params.prefix.is_none() && params.from.is_none() && params.to.is_none() {

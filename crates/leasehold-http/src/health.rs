@@ -4,20 +4,19 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_api::HealthInfo;
-use serde_json::json;
+use leasehold_api::{Alive, HealthInfo};
 
 use crate::errors::span;
 use crate::server::App;
 
 /// Tells that the process lives and answers.
-#[utoipa::path(get, path = "/healthz", tag = "health", responses((status = 200, description = "It lives")))]
+#[utoipa::path(get, operation_id = "get_health", path = "/healthz", tag = "health", responses((status = 200, description = "It lives", body = Alive)))]
 pub(crate) async fn alive() -> Response {
-    Json(json!({ "status": "ok" })).into_response()
+    Json(Alive { status: "ok".to_owned() }).into_response()
 }
 
 /// Tells whether the server can have commands committed and answer linearizable reads, itself or through the leader.
-#[utoipa::path(get, path = "/readyz", tag = "health", responses((status = 200, description = "It is", body = HealthInfo),
+#[utoipa::path(get, operation_id = "get_readiness", path = "/readyz", tag = "health", responses((status = 200, description = "It is", body = HealthInfo),
     (status = 503, description = "It is not", body = HealthInfo)))]
 pub(crate) async fn ready(State(app): State<App>) -> Response {
     let health = app.service.health();

@@ -4,9 +4,9 @@ use axum::Json;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{
-    Code, Digest, GrantContext, GrantRequest, Id, Invalid, Lease, LeaseList, Problem, RemainingText, RenewAnswer,
-    RenewManyAnswer, RenewManyRequest, RenewRequest, RenewResult, RevokeRequest, WaitText, checked_reason,
-    lease_by_digest,
+    Code, Digest, GrantContext, GrantRequest, HolderName, Id, Invalid, Lease, LeaseList, LeaseRef, NamespaceName,
+    RemainingText, RenewAnswer, RenewManyAnswer, RenewManyRequest, RenewRequest, RenewResult, RevokeRequest, WaitText,
+    checked_reason, lease_by_digest,
 };
 use leasehold_core::{Command, Holder, LeaseFilter, LeaseId, LeaseTime, Namespace, Outcome, Release, Renew, Revision};
 use leasehold_core::{Remaining, ResourceName, Revoke, Span, State};
@@ -25,21 +25,25 @@ pub(crate) const LEASE_MAY_ACT: HeaderName = HeaderName::from_static("lease-may-
 
 /// How long a grant or claim waits.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitParams {
     /// How long to wait in the queue: `30s`, `forever`, or `0` (the default) for not at all.
     #[serde(default)]
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<WaitText>)]
     pub(crate) wait: WaitText,
 }
 
 /// Which leases to list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListParams {
     /// Only those of this holder.
+    #[param(value_type = Option<HolderName>)]
     holder: Option<String>,
     /// At most this many, up to 1000; 100 if absent.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     /// The `next` of the part before.
     page: Option<String>,
@@ -49,13 +53,12 @@ pub(crate) struct ListParams {
 }
 
 /// Grants a lease, with claims on resources: all or none.
-#[utoipa::path(post, path = "/v1/ns/{ns}/leases", tag = "leases",
-    params(("ns" = String, Path), WaitParams), request_body = GrantRequest,
+#[utoipa::path(post, operation_id = "grant_lease", path = "/v1/ns/{ns}/leases", tag = "leases",
+    params(("ns" = NamespaceName, Path), WaitParams,
+        ("Lease-Time" = Option<u64>, Header, description = "The lease time seen last; `seen` in the body goes before it")),
+    request_body = GrantRequest,
     responses(
-        (status = 201, description = "The lease lives: newly granted, or found by a repeated grant", body = Lease),
-        (status = 409, description = "`held` and other conflicts", body = Problem),
-        (status = 408, description = "`wait_elapsed`", body = Problem),
-        (status = "default", description = "Any other refusal", body = Problem)))]
+        (status = 201, description = "The lease lives: newly granted, or found by a repeated grant", body = Lease)))]
 pub(crate) async fn grant(
     call: Call,
     Params(WaitParams { wait }): Params<WaitParams>,
@@ -80,8 +83,8 @@ pub(crate) async fn grant(
 }
 
 /// Lists leases, without their ids.
-#[utoipa::path(get, path = "/v1/ns/{ns}/leases", tag = "leases", params(("ns" = String, Path), ListParams),
-    responses((status = 200, body = LeaseList), (status = "default", description = "A refusal", body = Problem)))]
+#[utoipa::path(get, operation_id = "list_leases", path = "/v1/ns/{ns}/leases", tag = "leases", params(("ns" = NamespaceName, Path), ListParams),
+    responses((status = 200, description = "A part of the leases", body = LeaseList)))]
 pub(crate) async fn list(call: Call, Params(params): Params<ListParams>) -> Result<Response, Refusal> {
     let holder = match &params.holder {
         Some(text) => Some(Holder::new(text).map_err(|reason| Invalid::name("holder", text, reason))?),
@@ -103,10 +106,9 @@ pub(crate) async fn list(call: Call, Params(params): Params<ListParams>) -> Resu
 }
 
 /// Looks at one lease, with all it carries.
-#[utoipa::path(get, path = "/v1/ns/{ns}/leases/{id}", tag = "leases",
-    params(("ns" = String, Path), ("id" = String, Path), ReadParams),
-    responses((status = 200, body = Lease), (status = 404, description = "`unknown_lease`", body = Problem),
-        (status = 410, description = "`lease_ended`, with the cause", body = Problem)))]
+#[utoipa::path(get, operation_id = "get_lease", path = "/v1/ns/{ns}/leases/{id}", tag = "leases",
+    params(("ns" = NamespaceName, Path), ("id" = Id, Path), ReadParams),
+    responses((status = 200, description = "The lease", body = Lease)))]
 pub(crate) async fn one(call: Call, uri: Uri, Params(params): Params<ReadParams>) -> Result<Response, Refusal> {
     let id = path::lease(&uri)?;
     let answered = call.read(params.consistency.into(), |state, ns| state.lease(ns, id)).await?;
@@ -115,10 +117,9 @@ pub(crate) async fn one(call: Call, uri: Uri, Params(params): Params<ReadParams>
 }
 
 /// Renews one lease.
-#[utoipa::path(post, path = "/v1/ns/{ns}/leases/{id}/renew", tag = "leases",
-    params(("ns" = String, Path), ("id" = String, Path)), request_body = Option<RenewRequest>,
-    responses((status = 200, body = RenewAnswer), (status = 404, description = "`unknown_lease`", body = Problem),
-        (status = 410, description = "`lease_ended`, with the cause", body = Problem)))]
+#[utoipa::path(post, operation_id = "renew_lease", path = "/v1/ns/{ns}/leases/{id}/renew", tag = "leases",
+    params(("ns" = NamespaceName, Path), ("id" = Id, Path)), request_body = Option<RenewRequest>,
+    responses((status = 200, description = "The lease was renewed", body = RenewAnswer)))]
 pub(crate) async fn renew(
     call: Call,
     uri: Uri,
@@ -136,9 +137,9 @@ pub(crate) async fn renew(
 }
 
 /// Renews many leases; each gets a result of its own.
-#[utoipa::path(post, path = "/v1/ns/{ns}/leases/renew", tag = "leases", params(("ns" = String, Path)),
+#[utoipa::path(post, operation_id = "renew_leases", path = "/v1/ns/{ns}/leases/renew", tag = "leases", params(("ns" = NamespaceName, Path)),
     request_body = RenewManyRequest,
-    responses((status = 200, body = RenewManyAnswer), (status = "default", description = "A refusal", body = Problem)))]
+    responses((status = 200, description = "A result for each lease", body = RenewManyAnswer)))]
 pub(crate) async fn renew_many(call: Call, JsonBody(request): JsonBody<RenewManyRequest>) -> Result<Response, Refusal> {
     if request.leases.is_empty() {
         return Err(Invalid::new("leases", "it is empty; name at least one lease").into());
@@ -153,10 +154,9 @@ pub(crate) async fn renew_many(call: Call, JsonBody(request): JsonBody<RenewMany
 }
 
 /// Releases a lease; again and again if need be.
-#[utoipa::path(delete, path = "/v1/ns/{ns}/leases/{id}", tag = "leases",
-    params(("ns" = String, Path), ("id" = String, Path)),
-    responses((status = 204, description = "The lease is over"),
-        (status = "default", description = "A refusal", body = Problem)))]
+#[utoipa::path(delete, operation_id = "release_lease", path = "/v1/ns/{ns}/leases/{id}", tag = "leases",
+    params(("ns" = NamespaceName, Path), ("id" = Id, Path)),
+    responses((status = 204, description = "The lease is over")))]
 pub(crate) async fn release(call: Call, uri: Uri) -> Result<Response, Refusal> {
     let lease = path::lease(&uri)?;
     match call.carry_out(Command::Release(Release { lease })).await {
@@ -169,10 +169,9 @@ pub(crate) async fn release(call: Call, uri: Uri) -> Result<Response, Refusal> {
 
 /// Takes a lease from its holder. Operators know leases by their digests: with a `resource` of the lease in the
 /// body, the digest stands in the path in place of the id. The header `Lease-May-Act` says how long that one may still believe.
-#[utoipa::path(post, path = "/v1/ns/{ns}/leases/{id}/revoke", tag = "leases",
-    params(("ns" = String, Path), ("id" = String, Path)), request_body = RevokeRequest,
-    responses((status = 204, description = "The lease is over"),
-        (status = "default", description = "A refusal", body = Problem)))]
+#[utoipa::path(post, operation_id = "revoke_lease", path = "/v1/ns/{ns}/leases/{id}/revoke", tag = "leases",
+    params(("ns" = NamespaceName, Path), ("id" = LeaseRef, Path)), request_body = RevokeRequest,
+    responses((status = 204, description = "The lease is over")))]
 pub(crate) async fn revoke(
     call: Call,
     uri: Uri,

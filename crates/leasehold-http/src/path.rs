@@ -33,6 +33,16 @@ pub(crate) enum Aspect {
     Handover,
 }
 
+impl Aspect {
+    /// Those that are asked for by a last segment of their own, with it and the one method they take.
+    pub(crate) const NAMED: [(&str, &str, Aspect); 4] = [
+        ("queue", "GET", Aspect::Queue),
+        ("history", "GET", Aspect::History),
+        ("check", "POST", Aspect::Check),
+        ("handover", "POST", Aspect::Handover),
+    ];
+}
+
 pub(crate) fn namespace(uri: &Uri) -> Result<Namespace, Refusal> {
     let text = segment(uri, NAMESPACE)?;
     Namespace::new(&text).map_err(|reason| Invalid::name("namespace", &text, reason).into())
@@ -69,13 +79,11 @@ pub(crate) fn key(uri: &Uri) -> Result<Key, Refusal> {
 /// A resource, and what is asked of it.
 pub(crate) fn resource(uri: &Uri) -> Result<(ResourceName, Aspect), Refusal> {
     let raw = rest(uri, MEMBER);
-    let (name, aspect) = match raw.rsplit_once('/') {
-        Some((name, "queue")) => (name, Aspect::Queue),
-        Some((name, "history")) => (name, Aspect::History),
-        Some((name, "check")) => (name, Aspect::Check),
-        Some((name, "handover")) => (name, Aspect::Handover),
-        Some(_) | None => (raw, Aspect::Itself),
-    };
+    let named = raw.rsplit_once('/').and_then(|(name, last)| {
+        let (_, _, aspect) = Aspect::NAMED.into_iter().find(|(segment, _, _)| *segment == last)?;
+        Some((name, aspect))
+    });
+    let (name, aspect) = named.unwrap_or((raw, Aspect::Itself));
     Ok((resource_name(&decoded(name)?)?, aspect))
 }
 

@@ -96,6 +96,7 @@ impl From<ReadConsistency> for Consistency {
 
 /// The parameters of a plain read.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReadParams {
     /// `linearizable` (the default) or `stale`.

@@ -8,8 +8,8 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use leasehold_api::{
-    CheckAnswer, CheckRequest, Code, HandoverAnswer, HandoverRequest, HistoryList, Invalid, PastInfo, Problem,
-    QueueList, Resource, ResourceList, WaiterInfo,
+    CheckAnswer, CheckRequest, Code, HandoverAnswer, HandoverRequest, HistoryList, Invalid, NamespaceName, PastInfo,
+    Problem, QueueList, Resource, ResourceList, ResourcePath, WaiterInfo,
 };
 use leasehold_core::{Command, Outcome, ResourceName, Token};
 use leasehold_service::Consistency;
@@ -20,18 +20,21 @@ use crate::call::Call;
 use crate::errors::Refusal;
 use crate::extract::{JsonBody, Params, page_limit};
 use crate::path::{self, Aspect};
-use crate::reply::{At, ReadConsistency};
+use crate::reply::{At, ReadConsistency, ReadParams};
 
 /// Which resources to list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListParams {
     /// Only those whose name begins so.
     #[serde(default)]
     prefix: String,
     /// At most this many, up to 1000; 100 if absent.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     /// The `next` of the part before.
+    #[param(value_type = Option<ResourcePath>)]
     page: Option<String>,
     /// `linearizable` (the default) or `stale`.
     #[serde(default)]
@@ -40,9 +43,11 @@ pub(crate) struct ListParams {
 
 /// How to look at a resource.
 #[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LookParams {
     /// At most this many waiters of its queue, up to 1000; 100 if absent.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     /// `linearizable` (the default) or `stale`.
     #[serde(default)]
@@ -50,8 +55,8 @@ pub(crate) struct LookParams {
 }
 
 /// Lists resources by name.
-#[utoipa::path(get, path = "/v1/ns/{ns}/resources", tag = "resources", params(("ns" = String, Path), ListParams),
-    responses((status = 200, body = ResourceList), (status = "default", description = "A refusal", body = Problem)))]
+#[utoipa::path(get, operation_id = "list_resources", path = "/v1/ns/{ns}/resources", tag = "resources", params(("ns" = NamespaceName, Path), ListParams),
+    responses((status = 200, description = "A part of the resources", body = ResourceList)))]
 pub(crate) async fn list(call: Call, Params(params): Params<ListParams>) -> Result<Response, Refusal> {
     let limit = page_limit(params.limit)?;
     let after = match &params.page {
@@ -99,9 +104,9 @@ pub(crate) async fn act(call: Call, uri: Uri, request: Request) -> Result<Respon
 }
 
 /// Looks at a resource: who holds it, how many wait.
-#[utoipa::path(get, path = "/v1/ns/{ns}/resources/{name}", tag = "resources",
-    params(("ns" = String, Path), ("name" = String, Path), LookParams),
-    responses((status = 200, body = Resource), (status = 404, description = "`not_found`", body = Problem)))]
+#[utoipa::path(get, operation_id = "get_resource", path = "/v1/ns/{ns}/resources/{name}", tag = "resources",
+    params(("ns" = NamespaceName, Path), ("name" = ResourcePath, Path), ReadParams),
+    responses((status = 200, description = "The resource", body = Resource)))]
 pub(crate) async fn itself(call: Call, name: ResourceName, consistency: Consistency) -> Result<Response, Refusal> {
     let answered = call.read(consistency, |state, ns| state.resource(ns, &name)).await?;
     match &answered.value {
@@ -111,9 +116,9 @@ pub(crate) async fn itself(call: Call, name: ResourceName, consistency: Consiste
 }
 
 /// Looks at the queue of a resource.
-#[utoipa::path(get, path = "/v1/ns/{ns}/resources/{name}/queue", tag = "resources",
-    params(("ns" = String, Path), ("name" = String, Path), LookParams),
-    responses((status = 200, body = QueueList), (status = 404, description = "`not_found`", body = Problem)))]
+#[utoipa::path(get, operation_id = "get_queue", path = "/v1/ns/{ns}/resources/{name}/queue", tag = "resources",
+    params(("ns" = NamespaceName, Path), ("name" = ResourcePath, Path), LookParams),
+    responses((status = 200, description = "The first waiters", body = QueueList)))]
 pub(crate) async fn queue(
     call: Call,
     name: ResourceName,
@@ -130,9 +135,9 @@ pub(crate) async fn queue(
 }
 
 /// Looks at the recent past of a resource, newest first.
-#[utoipa::path(get, path = "/v1/ns/{ns}/resources/{name}/history", tag = "resources",
-    params(("ns" = String, Path), ("name" = String, Path), LookParams),
-    responses((status = 200, body = HistoryList), (status = 404, description = "`not_found`", body = Problem)))]
+#[utoipa::path(get, operation_id = "get_history", path = "/v1/ns/{ns}/resources/{name}/history", tag = "resources",
+    params(("ns" = NamespaceName, Path), ("name" = ResourcePath, Path), ReadParams),
+    responses((status = 200, description = "What happened", body = HistoryList)))]
 pub(crate) async fn history(call: Call, name: ResourceName, consistency: Consistency) -> Result<Response, Refusal> {
     let query = |state: &leasehold_core::State, ns: &leasehold_core::Namespace| {
         state.resource(ns, &name).map(|_| state.history(ns, &name))
@@ -143,9 +148,9 @@ pub(crate) async fn history(call: Call, name: ResourceName, consistency: Consist
 }
 
 /// Tells whether a token is current.
-#[utoipa::path(post, path = "/v1/ns/{ns}/resources/{name}/check", tag = "resources",
-    params(("ns" = String, Path), ("name" = String, Path)), request_body = CheckRequest,
-    responses((status = 200, body = CheckAnswer), (status = 409, description = "`stale_token`", body = Problem)))]
+#[utoipa::path(post, operation_id = "check_token", path = "/v1/ns/{ns}/resources/{name}/check", tag = "resources",
+    params(("ns" = NamespaceName, Path), ("name" = ResourcePath, Path)), request_body = CheckRequest,
+    responses((status = 200, description = "The token is current", body = CheckAnswer)))]
 pub(crate) async fn check(call: Call, name: ResourceName, body: CheckRequest) -> Result<Response, Refusal> {
     let token = Token(body.token);
     let answered = call.read(Consistency::Linearizable, |state, ns| state.check(ns, &name, token)).await?;
@@ -154,10 +159,9 @@ pub(crate) async fn check(call: Call, name: ResourceName, body: CheckRequest) ->
 }
 
 /// Asks the holders of a resource to hand it over. It takes nothing from them: they are told, and decide.
-#[utoipa::path(post, path = "/v1/ns/{ns}/resources/{name}/handover", tag = "resources",
-    params(("ns" = String, Path), ("name" = String, Path)), request_body = HandoverRequest,
-    responses((status = 202, description = "The holders were asked", body = HandoverAnswer),
-        (status = 409, description = "`not_held`", body = Problem)))]
+#[utoipa::path(post, operation_id = "request_handover", path = "/v1/ns/{ns}/resources/{name}/handover", tag = "resources",
+    params(("ns" = NamespaceName, Path), ("name" = ResourcePath, Path)), request_body = HandoverRequest,
+    responses((status = 202, description = "The holders were asked", body = HandoverAnswer)))]
 pub(crate) async fn handover(call: Call, name: ResourceName, body: HandoverRequest) -> Result<Response, Refusal> {
     let done = call.carry_out(Command::AskHandover(body.into_ask(name)?)).await?;
     let at = At::from(&done);

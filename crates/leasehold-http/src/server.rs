@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use leasehold_api::{Code, PROBLEM_TYPE, Problem};
 use leasehold_core::LeaseId;
 use leasehold_service::{Service, random_lease_id};
@@ -54,32 +54,39 @@ pub(crate) struct App {
 /// Builds the API on a service.
 pub fn router(service: Service, options: HttpOptions) -> Router {
     let app = App { service, options };
-    Router::new()
-        .route("/v1/ns/{ns}/leases", post(leases::grant).get(leases::list))
-        .route("/v1/ns/{ns}/leases/renew", post(leases::renew_many))
-        .route("/v1/ns/{ns}/leases/{id}", get(leases::one).delete(leases::release))
-        .route("/v1/ns/{ns}/leases/{id}/renew", post(leases::renew))
-        .route("/v1/ns/{ns}/leases/{id}/revoke", post(leases::revoke))
-        .route("/v1/ns/{ns}/leases/{id}/claims", post(claims::add))
-        .route("/v1/ns/{ns}/leases/{id}/claims/{*resource}", delete(claims::give_back))
-        .route("/v1/ns/{ns}/resources", get(resources::list))
-        .route("/v1/ns/{ns}/resources/{*name}", get(resources::read).post(resources::act))
-        .route("/v1/ns/{ns}/entries", get(entries::list).delete(entries::delete_range))
-        .route("/v1/ns/{ns}/entries/{*key}", get(entries::one).put(entries::put).delete(entries::delete_one))
-        .route("/v1/ns/{ns}/txn", post(txn::carry_out))
-        .route("/v1/ns/{ns}/watch", get(watch::open))
-        .route("/v1/cluster", get(cluster::look))
-        .route("/v1/cluster/members", post(cluster::add))
-        .route("/v1/cluster/members/{node}", delete(cluster::remove))
-        .route("/v1/cluster/transfer", post(cluster::transfer))
-        .route("/v1/cluster/backup", get(backup::take))
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/openapi.json", get(openapi::serve))
+    let routed = routes().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods));
+    routed
         .fallback(unknown_route)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn_with_state(app.clone(), finish))
         .with_state(app)
+}
+
+/// Every address with its methods; `/openapi.json` describes the same ones, and a test compares them.
+pub(crate) fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
+    vec![
+        ("/v1/ns/{ns}/leases", post(leases::grant).get(leases::list)),
+        ("/v1/ns/{ns}/leases/renew", post(leases::renew_many)),
+        ("/v1/ns/{ns}/leases/{id}", get(leases::one).delete(leases::release)),
+        ("/v1/ns/{ns}/leases/{id}/renew", post(leases::renew)),
+        ("/v1/ns/{ns}/leases/{id}/revoke", post(leases::revoke)),
+        ("/v1/ns/{ns}/leases/{id}/claims", post(claims::add)),
+        ("/v1/ns/{ns}/leases/{id}/claims/{*resource}", delete(claims::give_back)),
+        ("/v1/ns/{ns}/resources", get(resources::list)),
+        ("/v1/ns/{ns}/resources/{*name}", get(resources::read).post(resources::act)),
+        ("/v1/ns/{ns}/entries", get(entries::list).delete(entries::delete_range)),
+        ("/v1/ns/{ns}/entries/{*key}", get(entries::one).put(entries::put).delete(entries::delete_one)),
+        ("/v1/ns/{ns}/txn", post(txn::carry_out)),
+        ("/v1/ns/{ns}/watch", get(watch::open)),
+        ("/v1/cluster", get(cluster::look)),
+        ("/v1/cluster/members", post(cluster::add)),
+        ("/v1/cluster/members/{node}", delete(cluster::remove)),
+        ("/v1/cluster/transfer", post(cluster::transfer)),
+        ("/v1/cluster/backup", get(backup::take)),
+        ("/healthz", get(health::alive)),
+        ("/readyz", get(health::ready)),
+        ("/openapi.json", get(openapi::serve)),
+    ]
 }
 
 async fn unknown_route(method: Method, uri: Uri, headers: HeaderMap) -> Response {

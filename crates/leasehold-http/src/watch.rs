@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, stream};
-use leasehold_api::{Change, Mark, Problem};
+use leasehold_api::{Change, Mark, NamespaceName, WatchMessage};
 use leasehold_core::Revision;
 use leasehold_service::{Delivery, Watch, WatchFilter};
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// What to watch, and from where.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WatchParams {
     /// Only resources and keys that begin so.
@@ -39,11 +40,10 @@ pub(crate) struct WatchParams {
 }
 
 /// Watches what happens.
-#[utoipa::path(get, path = "/v1/ns/{ns}/watch", tag = "watch", params(("ns" = String, Path), WatchParams,
+#[utoipa::path(get, operation_id = "watch_events", path = "/v1/ns/{ns}/watch", tag = "watch", params(("ns" = NamespaceName, Path), WatchParams,
         ("Last-Event-ID" = Option<u64>, Header, description = "resumes after this revision")),
-    responses((status = 200, description = "Server-sent events: `change`, `progress`, `too_slow`",
-            body = Change, content_type = "text/event-stream"),
-        (status = 410, description = "`compacted`", body = Problem)))]
+    responses((status = 200, description = "A stream of server-sent events; the schema is that of one message",
+            body = WatchMessage, content_type = "text/event-stream")))]
 pub(crate) async fn open(
     call: Call,
     headers: HeaderMap,
@@ -69,18 +69,32 @@ fn messages(watch: Watch) -> impl Stream<Item = Result<Event, Infallible>> {
 }
 
 fn message(delivery: &Delivery) -> Event {
+    let (name, revision, data) = match said(delivery) {
+        WatchMessage::Change { id, data } => ("change", id, json(&data)),
+        WatchMessage::Progress { id, data } => ("progress", id, json(&data)),
+        WatchMessage::TooSlow { id, data } => ("too_slow", id, json(&data)),
+    };
+    Event::default().id(revision).event(name).data(data)
+}
+
+/// The message that a delivery is sent as: what `/openapi.json` describes.
+fn said(delivery: &Delivery) -> WatchMessage {
     match delivery {
         Delivery::Change(change) => {
             let events = change.events.iter().map(leasehold_api::Event::from).collect();
-            named("change", change.revision, &Change { revision: change.revision.0, events })
+            let revision = change.revision.0;
+            WatchMessage::Change { id: revision.to_string(), data: Change { revision, events } }
         }
-        Delivery::Progress(revision) => named("progress", *revision, &Mark { revision: revision.0 }),
-        Delivery::TooSlow(revision) => named("too_slow", *revision, &Mark { revision: revision.0 }),
+        Delivery::Progress(Revision(revision)) => {
+            WatchMessage::Progress { id: revision.to_string(), data: Mark { revision: *revision } }
+        }
+        Delivery::TooSlow(Revision(revision)) => {
+            WatchMessage::TooSlow { id: revision.to_string(), data: Mark { revision: *revision } }
+        }
     }
 }
 
-fn named(name: &str, revision: Revision, data: &impl Serialize) -> Event {
-    // JSON text has no line breaks of its own, so it is always one line of data.
-    let text = serde_json::to_string(data).unwrap_or_default();
-    Event::default().id(revision.to_string()).event(name).data(text)
+/// JSON text has no line breaks of its own, so it is always one line of data.
+fn json(data: &impl Serialize) -> String {
+    serde_json::to_string(data).unwrap_or_default()
 }
