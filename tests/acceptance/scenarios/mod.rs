@@ -11,6 +11,7 @@ mod elect;
 mod etcd;
 mod exhaustion;
 mod killed;
+mod openapi;
 mod overload;
 mod paused;
 mod readme;

@@ -1,9 +1,9 @@
 //! Clients of other systems: Python packages in virtual environments of their own, npm packages in a folder, and a Rust
 //! program.
 //!
-//! `tests/etcd/` lists every package with its exact version, also those that others need. A folder that was made of
-//! the same list by the same program is used again: a copy of the list in it, written last, says so. The Rust program is
-//! built here and not in the workspace because its client needs protoc to be built, which users of cargo may not have.
+//! `tests/etcd/` and `tests/openapi/` list every package with its exact version, also those that others need. A folder
+//! that was made of the same list by the same program is used again: a copy of the list in it, written last, says so.
+//! The Rust program is built here and not in the workspace because its client needs protoc to be built, which users of cargo may not have.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ enum Language {
     JavaScript,
 }
 
-const ALL: [Packages; 3] = [
+const ALL: [Packages; 4] = [
     Packages {
         name: "python etcd3",
         variable: "LEASEHOLD_PYTHON_ETCD3",
@@ -48,6 +48,12 @@ const ALL: [Packages; 3] = [
         variable: "LEASEHOLD_NODE_MODULES",
         list: "tests/etcd/package-lock.json",
         language: Language::JavaScript,
+    },
+    Packages {
+        name: "openapi-spec-validator and schemathesis",
+        variable: "LEASEHOLD_PYTHON_OPENAPI",
+        list: "tests/openapi/python.txt",
+        language: Language::Python,
     },
 ];
 

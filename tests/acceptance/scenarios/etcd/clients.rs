@@ -102,7 +102,7 @@ pub(super) fn scripts() -> PathBuf {
 }
 
 /// What a variable names, or a word about what is missing.
-pub(super) fn found(variable: &str) -> Option<PathBuf> {
+pub(in crate::scenarios) fn found(variable: &str) -> Option<PathBuf> {
     let path = std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from);
     if path.is_none() {
         let ci = std::env::var("CI").is_ok_and(|ci| !ci.is_empty());

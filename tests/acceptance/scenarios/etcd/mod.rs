@@ -13,3 +13,5 @@ mod ours;
 mod page;
 mod played;
 mod real;
+
+pub(super) use clients::found;
